@@ -1,0 +1,302 @@
+//! The ports: what the agent needs from the outside, as traits with their value types. Adapters
+//! implement them; `commands` chooses; nothing else knows which one is behind.
+
+use std::time::Duration;
+
+use crate::chat::{Arguments, Message, Usage};
+use crate::error::Result;
+use crate::task::{TaskId, TaskKey, TaskMessage};
+
+/// Where people ask for work and read about it.
+///
+/// Contract: reading calls, `add_label` and `remove_label` may be repeated at will. `post_comment`
+/// and `open_pull_request` may not: after a crash or a broken answer the caller looks first.
+/// Lists are complete (all pages). Errors are typed: `Later` is worth another try, `Task` is not,
+/// `Host` concerns every item.
+pub trait Forge {
+    /// Name of the forge (`github`, `gitlab`, `local`).
+    fn name(&self) -> &'static str;
+    /// Login of the account we act as; a comment counts as ours only if it is the author.
+    fn bot_login(&self) -> &str;
+    /// How old an item read by the agent loop may be before it is read again.
+    fn item_max_age(&self) -> Duration;
+    /// Longest body of a comment, in characters.
+    fn body_limit_chars(&self) -> usize;
+    /// Fails with `Kind::Host` when the forge cannot be used at all.
+    fn probe(&self) -> Result<()>;
+    /// Open items that carry the bot label, as seen now (may be stale, see `item`).
+    fn candidates(&self) -> Result<Vec<TaskKey>>;
+    /// The item as it is now; `None` when it does not exist (any more).
+    fn item(&self, key: &TaskKey) -> Result<Option<Item>>;
+    /// All comments, oldest first.
+    fn comments(&self, key: &TaskKey) -> Result<Vec<Comment>>;
+    /// Posts a comment; not idempotent. Returns its id.
+    fn post_comment(&self, key: &TaskKey, body: &str) -> Result<String>;
+    /// Replaces the body of one of our comments.
+    fn update_comment(&self, key: &TaskKey, id: &str, body: &str) -> Result<()>;
+    /// Adds one label, creating it in the repository where missing; a present one is fine.
+    fn add_label(&self, key: &TaskKey, label: &str) -> Result<()>;
+    /// Removes one label; an absent one is fine.
+    fn remove_label(&self, key: &TaskKey, label: &str) -> Result<()>;
+    /// Whether `user` may write to the item's repository.
+    fn may_write(&self, key: &TaskKey, user: &str) -> Result<bool>;
+    /// Where the item's repository is cloned from and pushed to.
+    fn repository(&self, key: &TaskKey) -> Result<RepositorySource>;
+    /// The newest pull request from `branch`; `None` when there is none or the forge has no such thing.
+    fn find_pull_request(&self, key: &TaskKey, branch: &str) -> Result<Option<PullRequest>>;
+    /// Opens a pull request; not idempotent. `None` when the forge has no such thing.
+    fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>>;
+}
+
+/// An issue, pull request or merge request as the forge shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Which one.
+    pub key: TaskKey,
+    /// Title, one line.
+    pub title: String,
+    /// Body, Markdown.
+    pub body: String,
+    /// Login of the author; `ghost` when deleted.
+    pub author: String,
+    /// Open, closed, merged.
+    pub state: ItemState,
+    /// Names of its labels.
+    pub labels: Vec<String>,
+    /// Logins of the assignees.
+    pub assignees: Vec<String>,
+    /// Where a person finds it: a URL or a path.
+    pub location: String,
+    /// Repository for people and for the record: `owner/repo`, a project path, or what the issue file says.
+    pub repository: String,
+    /// Head branch of a pull or merge request.
+    pub source_branch: Option<String>,
+}
+
+impl Item {
+    /// Whether the item carries `label` (forges compare names without case).
+    pub fn has_label(&self, label: &str) -> bool {
+        self.labels.iter().any(|name| name.to_lowercase() == label.to_lowercase())
+    }
+}
+
+/// State of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemState {
+    /// Work may be done on it.
+    Open,
+    /// Closed by somebody.
+    Closed,
+    /// Merged (pull and merge requests).
+    Merged,
+}
+
+/// A comment on an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// The forge's id.
+    pub id: String,
+    /// Login of the author; `ghost` when deleted.
+    pub author: String,
+    /// Body, Markdown.
+    pub body: String,
+    /// RFC 3339, UTC.
+    pub created_at: String,
+}
+
+/// A repository to clone from and push to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositorySource {
+    /// URL or path, without credentials.
+    pub url: String,
+}
+
+/// A pull or merge request as the forge reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Where a person finds it.
+    pub url: String,
+    /// Open, closed, merged.
+    pub state: ItemState,
+}
+
+/// A pull or merge request to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPullRequest {
+    /// Title, one line.
+    pub title: String,
+    /// Body, Markdown.
+    pub body: String,
+    /// Branch with the work.
+    pub head: String,
+    /// Branch it should go into.
+    pub base: String,
+    /// Open it as a draft.
+    pub draft: bool,
+}
+
+/// A model. Retrying and bookkeeping are wrappers of the same trait.
+pub trait Llm {
+    /// Which model this is.
+    fn model(&self) -> &ModelProfile;
+    /// Fails with `Kind::Host` when the model cannot be used at all; called before the first claim.
+    fn probe(&mut self) -> Result<()>;
+    /// One reply to a valid history.
+    fn complete(&mut self, request: &Request<'_>) -> Result<Reply>;
+}
+
+/// What is known of a model before it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelProfile {
+    /// `openai`, `ollama`, `lmstudio` or `replay`.
+    pub provider: String,
+    /// The model's name at the provider.
+    pub model: String,
+    /// Size of its window in tokens.
+    pub context_tokens: u64,
+}
+
+/// A request to a model.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The task it is for.
+    pub task: TaskId,
+    /// What the reply is for: a word for the ledger (`loop`, `summary`).
+    pub phase: &'static str,
+    /// How many replies this task had before.
+    pub turn: u64,
+    /// The history; passes `chat::check_history`.
+    pub messages: &'a [Message],
+    /// Tools on offer.
+    pub tools: &'a [ToolSpec],
+}
+
+/// A reply as the model gave it; nothing in it is trusted yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// Text; may be empty.
+    pub content: String,
+    /// Calls, as they came.
+    pub tool_calls: Vec<RawToolCall>,
+    /// Why the model stopped.
+    pub finish: FinishReason,
+    /// What the server says it cost.
+    pub usage: Option<Usage>,
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// By itself, or to have tools called.
+    Ended,
+    /// Cut off at the output limit, whatever the server calls it.
+    Length,
+}
+
+/// A tool call before anything about it was checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawToolCall {
+    /// Id as sent; may be missing, empty or repeated.
+    pub id: Option<String>,
+    /// Name as sent; may be missing or unknown.
+    pub name: Option<String>,
+    /// Arguments as sent: text, an object, anything, or absent.
+    pub arguments: Option<serde_json::Value>,
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// Name on the wire; unique in the toolbox.
+    pub wire_name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub schema: serde_json::Value,
+}
+
+/// One server of tools: built in, or an MCP server.
+pub trait ToolServer {
+    /// Its name (`text-editor`).
+    fn name(&self) -> &str;
+    /// Its tools; `wire_name` holds the bare tool name here, the toolbox makes it unique.
+    fn tools(&self) -> Vec<ToolSpec>;
+    /// Runs one tool. Failing is a result for the model, never an error of ours.
+    fn call(&mut self, tool: &str, arguments: &Arguments) -> ToolResult;
+}
+
+/// What a tool call gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// Text for the model.
+    pub text: String,
+    /// Whether the tool failed.
+    pub is_error: bool,
+    /// Exit code, where a command ran to its end.
+    pub exit_code: Option<i32>,
+}
+
+impl ToolResult {
+    /// A result that worked.
+    pub fn good(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false, exit_code: None }
+    }
+
+    /// A failure, with what the model can do about it.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true, exit_code: None }
+    }
+}
+
+/// Where tasks wait. Every call leaves an entry in exactly one state.
+pub trait TaskQueue {
+    /// Runs `pass` while no other producer runs; `false` when another one does.
+    fn produce(&mut self, pass: &mut dyn FnMut(&mut dyn Publisher) -> Result<()>) -> Result<bool>;
+    /// Takes the oldest waiting task; `None` when none is left.
+    fn claim(&mut self) -> Result<Option<Claim>>;
+    /// Notes that the model completed a turn: the claim no longer counts as an attempt.
+    fn turn_completed(&mut self, claim: &mut Claim) -> Result<()>;
+    /// Puts the task aside until `not_before_ms` (milliseconds since the epoch).
+    fn park(&mut self, claim: Claim, not_before_ms: u64) -> Result<()>;
+    /// The task is over: removes its entry.
+    fn remove(&mut self, claim: Claim) -> Result<()>;
+    /// The task used up its attempts: keeps its entry for a person.
+    fn give_up(&mut self, claim: Claim) -> Result<()>;
+    /// Leaves the entry as a killed process would; the next pass takes it up.
+    fn abandon(&mut self, claim: Claim);
+}
+
+/// The producer's side of a queue, held only while no other producer runs.
+pub trait Publisher {
+    /// Whether a task with this key is waiting, in work, deferred or paused.
+    fn is_active(&self, key: &TaskKey) -> bool;
+    /// Whether an entry of this task exists in any state.
+    fn has_entry(&self, uuid: TaskId) -> bool;
+    /// Publishes a task, then runs `prepare` before any consumer can take it. When `prepare`
+    /// refuses for good (`Ok(false)`) the entry is withdrawn.
+    fn publish(&mut self, message: &TaskMessage, prepare: &mut dyn FnMut() -> Result<bool>) -> Result<()>;
+}
+
+/// A task taken from the queue; ours until it is given back.
+#[derive(Debug)]
+pub struct Claim {
+    /// What the producer said.
+    pub message: TaskMessage,
+    /// When it was queued, in milliseconds since the epoch.
+    pub enqueued_ms: u64,
+    /// Claims so far without a completed turn, this one included.
+    pub attempt: u32,
+    /// The attempts were used up before this claim.
+    pub exhausted: bool,
+    /// The queue's own receipt.
+    pub receipt: Receipt,
+}
+
+/// What a queue needs to find its entry again.
+#[derive(Debug)]
+pub struct Receipt {
+    /// Name of the entry.
+    pub name: String,
+    /// The lock that says "in work"; dies with the process.
+    pub lock: Option<std::fs::File>,
+}

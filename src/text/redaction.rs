@@ -1,0 +1,88 @@
+//! Masks known secrets: the values themselves and the forms in which they travel (base64 of Basic
+//! auth, percent-encoding). Knows no configuration; it is given the values.
+
+use std::sync::Arc;
+
+/// Shorter values are not masked: they would hit ordinary words.
+const SHORTEST_SECRET_BYTES: usize = 8;
+
+/// Replaces every known secret by `[secret]`. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    needles: Arc<[String]>,
+}
+
+impl Redactor {
+    /// A redactor for `secrets`; those under eight characters are left out.
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut needles: Vec<String> = Vec::new();
+        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET_BYTES) {
+            needles.push(secret.to_owned());
+            needles.push(percent_encoded(secret));
+            needles.extend(base64_inner_forms(secret.as_bytes()));
+        }
+        // Longest first, so that no part of a longer form stays when a shorter one inside it went.
+        needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        needles.dedup();
+        Self { needles: needles.into() }
+    }
+
+    /// `text` with every secret masked.
+    pub fn mask(&self, text: &str) -> String {
+        let mut masked = text.to_owned();
+        for needle in self.needles.iter() {
+            if masked.contains(needle.as_str()) {
+                masked = masked.replace(needle.as_str(), "[secret]");
+            }
+        }
+        masked
+    }
+
+    /// Whether `text` holds a secret in any of its forms.
+    pub fn finds_in(&self, text: &str) -> bool {
+        self.needles.iter().any(|needle| text.contains(needle.as_str()))
+    }
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({} forms)", self.needles.len())
+    }
+}
+
+fn percent_encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// What base64 makes of `bytes` at each of the three places it can start in a group, without the
+/// characters that its neighbours decide: so a secret is found inside `user:secret` as well.
+fn base64_inner_forms(bytes: &[u8]) -> Vec<String> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    (0..3usize)
+        .map(|shift| {
+            let mut padded = vec![0u8; shift];
+            padded.extend_from_slice(bytes);
+            let whole_groups = padded.len() / 3 * 3;
+            let mut out = String::new();
+            for group in padded[..whole_groups].chunks_exact(3) {
+                let bits = u32::from(group[0]) << 16 | u32::from(group[1]) << 8 | u32::from(group[2]);
+                for place in [18, 12, 6, 0] {
+                    out.push(char::from(ALPHABET[(bits >> place & 63) as usize]));
+                }
+            }
+            // The first characters mix in bits of what stands before the secret.
+            let foreign = [0, 2, 3][shift];
+            out[foreign.min(out.len())..].to_owned()
+        })
+        .filter(|form| form.len() >= SHORTEST_SECRET_BYTES)
+        .collect()
+}
