@@ -37,13 +37,7 @@ struct Inner {
 impl Error {
     /// An error of `kind`. The sentence is lower case, has no final period, and names the object.
     pub fn new(kind: Kind, sentence: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
-            kind,
-            sentence: sentence.into(),
-            hint: None,
-            not_before_ms: None,
-            source: None,
-        }))
+        Self(Box::new(Inner { kind, sentence: sentence.into(), hint: None, not_before_ms: None, source: None }))
     }
 
     /// A fault of this machine or its configuration.

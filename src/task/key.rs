@@ -122,10 +122,8 @@ impl TaskKey {
     pub fn hash16(&self) -> String {
         const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0000_0100_0000_01b3;
-        let hash = self
-            .canonical()
-            .bytes()
-            .fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+        let hash =
+            self.canonical().bytes().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
         format!("{hash:016x}")
     }
 }
