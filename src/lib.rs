@@ -1,7 +1,12 @@
 #![doc = "placeholder"]
 
 pub mod chat;
+pub mod context;
 pub mod error;
+pub mod llm;
 pub mod ports;
+pub mod queue;
+pub mod sys;
 pub mod task;
 pub mod text;
+pub mod tools;

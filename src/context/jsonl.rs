@@ -1,0 +1,74 @@
+//! A file of JSON lines that is only appended to. Opening it is one pass; a torn last line is cut
+//! off and kept beside it, a bad line elsewhere is an error that names it.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Context, Error, Kind, Result};
+use crate::sys::file::{self, Sync};
+
+/// An open file of JSON lines.
+#[derive(Debug)]
+pub struct JsonlFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl JsonlFile {
+    /// Opens `path`, creating it where missing, and gives each line to `visit`.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be read or a line other than the last is bad.
+    pub fn open<T: DeserializeOwned>(path: &Path, mut visit: impl FnMut(T)) -> Result<Self> {
+        let mut opened = file::open_append(path)?;
+        let mut reader = BufReader::with_capacity(1 << 18, &mut opened);
+        let mut line = Vec::new();
+        let (mut offset, mut number) = (0u64, 0u64);
+        let mut bad: Option<(u64, Error)> = None;
+        loop {
+            line.clear();
+            let count = reader.read_until(b'\n', &mut line).map_err(|source| file::error("read", path, source))?;
+            if count == 0 {
+                break;
+            }
+            if let Some((_, error)) = bad {
+                return Err(error);
+            }
+            number += 1;
+            let parsed = if line.ends_with(b"\n") {
+                serde_json::from_slice(&line).context(Kind::Host, || String::new())
+            } else {
+                Err(Error::host("the line has no end"))
+            };
+            match parsed {
+                Ok(value) => visit(value),
+                Err(cause) => {
+                    let sentence = format!("cannot read line {number} of `{}`", path.display());
+                    let hint = "mend or remove that line, or move the file away";
+                    bad = Some((offset, Error::host(sentence).caused_by(cause).hint(hint)));
+                }
+            }
+            offset += count as u64;
+        }
+        if let Some((good_until, _)) = bad {
+            log::warn!("`{}` ends in a torn line; it is cut off and kept beside it", path.display());
+            file::cut_torn_end(&mut opened, path, good_until)?;
+        }
+        Ok(Self { path: path.to_path_buf(), file: opened })
+    }
+
+    /// Appends one value as one line, with one write(2).
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be written; then the file is as it was.
+    pub fn append(&mut self, value: &impl Serialize, sync: Sync) -> Result<()> {
+        let mut line = serde_json::to_vec(value)
+            .context(Kind::Bug, || format!("cannot write a record of `{}` as JSON", self.path.display()))?;
+        line.push(b'\n');
+        file::append(&mut self.file, &self.path, &line, sync)
+    }
+}

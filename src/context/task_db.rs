@@ -1,0 +1,268 @@
+//! `tasks.db`: one row per task and one per model call, for people with `sqlite3`. An index of the
+//! files: it never stops a task, a failing write is a warning.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+
+use super::Metadata;
+use crate::sys::clock;
+use crate::task::TaskId;
+
+/// Append-only: a schema change is a new entry, and `PRAGMA user_version` counts those applied.
+const MIGRATIONS: &[&str] = &["
+CREATE TABLE IF NOT EXISTS tasks (
+  uuid TEXT PRIMARY KEY,
+  status TEXT NOT NULL,
+  task_type TEXT NOT NULL,
+  task_identifier TEXT,
+  repository TEXT,
+  user TEXT,
+  created_at TEXT NOT NULL,
+  updated_at TEXT,
+  completed_at TEXT,
+  metadata TEXT,
+  total_messages INTEGER DEFAULT 0,
+  total_summaries INTEGER DEFAULT 0,
+  total_tool_calls INTEGER DEFAULT 0,
+  final_token_count INTEGER,
+  final_message_count INTEGER,
+  error_message TEXT
+);
+CREATE INDEX IF NOT EXISTS idx_tasks_status ON tasks(status);
+CREATE INDEX IF NOT EXISTS idx_tasks_task_type ON tasks(task_type);
+CREATE INDEX IF NOT EXISTS idx_tasks_repository ON tasks(repository);
+CREATE INDEX IF NOT EXISTS idx_tasks_user ON tasks(user);
+CREATE INDEX IF NOT EXISTS idx_tasks_completed_at ON tasks(completed_at);
+CREATE TABLE IF NOT EXISTS llm_calls (
+  uuid TEXT NOT NULL,
+  at TEXT NOT NULL,
+  phase TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  model TEXT NOT NULL,
+  prompt_tokens INTEGER,
+  completion_tokens INTEGER,
+  cached_tokens INTEGER,
+  estimated INTEGER NOT NULL,
+  duration_ms INTEGER NOT NULL,
+  error TEXT
+);
+CREATE INDEX IF NOT EXISTS idx_llm_calls_uuid ON llm_calls(uuid);
+"];
+
+/// Another process may hold the write lock while it commits; never longer than milliseconds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The database, or nothing where it cannot be opened.
+#[derive(Debug)]
+pub struct TaskDb {
+    connection: Option<Connection>,
+}
+
+/// Numbers of a task at its end or pause: columns of `tasks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Messages of the whole history.
+    pub total_messages: u64,
+    /// Summaries made.
+    pub total_summaries: u64,
+    /// Tool calls recorded.
+    pub total_tool_calls: u64,
+    /// Estimated tokens of the current context.
+    pub final_token_count: u64,
+    /// Messages of the current context.
+    pub final_message_count: u64,
+}
+
+/// A row of `llm_calls`.
+#[derive(Debug, Clone)]
+pub struct LlmCall<'a> {
+    /// The task it was for.
+    pub uuid: TaskId,
+    /// What it was for.
+    pub phase: &'a str,
+    /// The provider.
+    pub provider: &'a str,
+    /// The model.
+    pub model: &'a str,
+    /// Tokens of the request.
+    pub prompt_tokens: u64,
+    /// Tokens of the reply.
+    pub completion_tokens: u64,
+    /// Tokens of the request the server had cached.
+    pub cached_tokens: u64,
+    /// The numbers are our estimate, the server gave none.
+    pub estimated: bool,
+    /// How long the call took, in milliseconds.
+    pub duration_ms: u64,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// A finished task as `status` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedTask {
+    /// The task's UUID.
+    pub uuid: String,
+    /// `completed`, `failed`, `stopped`.
+    pub status: String,
+    /// Kind of item.
+    pub task_type: String,
+    /// Number or name.
+    pub task_identifier: String,
+    /// Repository.
+    pub repository: String,
+    /// When it ended (RFC 3339, UTC).
+    pub completed_at: String,
+    /// Why it failed.
+    pub error_message: Option<String>,
+}
+
+impl TaskDb {
+    /// Opens the database, making or migrating it; a failure is a warning.
+    pub fn open(path: &Path) -> Self {
+        let connection = open(path)
+            .inspect_err(|error| log::warn!("cannot open `{}`: {error}; going on without it", path.display()))
+            .ok();
+        Self { connection }
+    }
+
+    /// Adds the task's row, or sets an existing one to `running`.
+    pub fn register(&mut self, metadata: &Metadata) {
+        let message = &metadata.message;
+        let facts = serde_json::json!({ "bot_assigned": metadata.bot_assigned, "resumes": metadata.resumes });
+        self.write("note the start of a task", |transaction| {
+            transaction.execute(
+                "INSERT INTO tasks (uuid, status, task_type, task_identifier, repository, user, created_at, updated_at, metadata)
+                 VALUES (?1, 'running', ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                 ON CONFLICT(uuid) DO UPDATE SET status = 'running', updated_at = ?7, metadata = ?8",
+                params![
+                    message.uuid.to_string(),
+                    message.key.task_type(),
+                    message.key.identifier(),
+                    metadata.repository,
+                    message.user,
+                    metadata.created_at,
+                    clock::now_rfc3339(),
+                    facts.to_string()
+                ],
+            )
+        });
+    }
+
+    /// Writes the task's final row (or its row at a pause).
+    pub fn finish(&mut self, uuid: TaskId, status: &str, error_message: Option<&str>, numbers: &Statistics) {
+        let now = clock::now_rfc3339();
+        self.write("note the end of a task", |transaction| {
+            transaction.execute(
+                "UPDATE tasks SET status = ?2, error_message = ?3, updated_at = ?4, completed_at = ?5,
+                   total_messages = ?6, total_summaries = ?7, total_tool_calls = ?8,
+                   final_token_count = ?9, final_message_count = ?10
+                 WHERE uuid = ?1",
+                params![
+                    uuid.to_string(),
+                    status,
+                    error_message,
+                    now,
+                    (status != "paused").then_some(&now),
+                    numbers.total_messages,
+                    numbers.total_summaries,
+                    numbers.total_tool_calls,
+                    numbers.final_token_count,
+                    numbers.final_message_count
+                ],
+            )
+        });
+    }
+
+    /// Adds a row of `llm_calls`: the statistics hook of the seeds. It never fails a task.
+    pub fn record_call(&mut self, call: &LlmCall<'_>) {
+        self.write("note a model call", |transaction| {
+            transaction.execute(
+                "INSERT INTO llm_calls (uuid, at, phase, provider, model, prompt_tokens, completion_tokens,
+                   cached_tokens, estimated, duration_ms, error)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                params![
+                    call.uuid.to_string(),
+                    clock::now_rfc3339(),
+                    call.phase,
+                    call.provider,
+                    call.model,
+                    call.prompt_tokens,
+                    call.completion_tokens,
+                    call.cached_tokens,
+                    call.estimated,
+                    call.duration_ms,
+                    call.error
+                ],
+            )
+        });
+    }
+
+    /// The tasks that ended last, newest first.
+    pub fn last_finished(&self, limit: u32) -> Vec<FinishedTask> {
+        let Some(connection) = &self.connection else { return Vec::new() };
+        let read = || -> rusqlite::Result<Vec<FinishedTask>> {
+            let mut statement = connection.prepare(
+                "SELECT uuid, status, task_type, COALESCE(task_identifier, ''), COALESCE(repository, ''), completed_at,
+                   error_message
+                 FROM tasks WHERE completed_at IS NOT NULL ORDER BY completed_at DESC, rowid DESC LIMIT ?1",
+            )?;
+            let rows = statement.query_map([limit], |row| {
+                Ok(FinishedTask {
+                    uuid: row.get(0)?,
+                    status: row.get(1)?,
+                    task_type: row.get(2)?,
+                    task_identifier: row.get(3)?,
+                    repository: row.get(4)?,
+                    completed_at: row.get(5)?,
+                    error_message: row.get(6)?,
+                })
+            })?;
+            rows.collect()
+        };
+        read().inspect_err(|error| log::warn!("cannot read the finished tasks: {error}")).unwrap_or_default()
+    }
+
+    /// The status of a task's row.
+    pub fn status(&self, uuid: TaskId) -> Option<String> {
+        let connection = self.connection.as_ref()?;
+        let query = "SELECT status FROM tasks WHERE uuid = ?1";
+        connection.query_row(query, [uuid.to_string()], |row| row.get(0)).optional().ok().flatten()
+    }
+
+    fn write(&mut self, what: &str, work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<usize>) {
+        let Some(connection) = &mut self.connection else { return };
+        // Immediate: a transaction that reads first and writes later fails at once when another
+        // process wrote in between, whatever the busy timeout says.
+        let written = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .and_then(|transaction| work(&transaction).and_then(|_| transaction.commit()));
+        if let Err(error) = written {
+            log::warn!("cannot {what} in tasks.db: {error}; the files have it");
+        }
+    }
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // The files are the truth; a power cut may take the last rows.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    let version = |connection: &Connection| -> rusqlite::Result<usize> {
+        connection.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0)).map(|version| version as usize)
+    };
+    if version(&connection)? < MIGRATIONS.len() {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Read again under the lock: another first start may have been faster.
+        let applied = version(&transaction)?;
+        for migration in MIGRATIONS.iter().skip(applied) {
+            transaction.execute_batch(migration)?;
+        }
+        transaction.pragma_update(None, "user_version", MIGRATIONS.len() as u64)?;
+        transaction.commit()?;
+    }
+    Ok(connection)
+}

@@ -1,0 +1,114 @@
+//! Wrappers of a model: one that tries again, one that writes down what each call cost.
+
+use std::time::{Duration, Instant};
+
+use crate::chat::estimate_tokens;
+use crate::context::{LlmCall, TaskDb};
+use crate::error::{Kind, Result};
+use crate::ports::{Llm, ModelProfile, Reply, Request};
+use crate::sys::{clock, signal};
+
+/// Tries of one call in all.
+const TRIES: u32 = 3;
+/// A longer wait parks the task instead.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Wait before the second try; doubles.
+const FIRST_SLEEP: Duration = Duration::from_secs(1);
+
+/// Tries a call again after passing faults, if the wait is short.
+#[derive(Debug)]
+pub struct Retrying<L> {
+    inner: L,
+    sleep: fn(Duration),
+}
+
+impl<L: Llm> Retrying<L> {
+    /// Wraps `inner`.
+    pub fn new(inner: L) -> Self {
+        Self { inner, sleep: clock::sleep }
+    }
+
+    /// Wraps `inner` with another way to wait, for tests.
+    pub fn with_sleep(inner: L, sleep: fn(Duration)) -> Self {
+        Self { inner, sleep }
+    }
+}
+
+impl<L: Llm> Llm for Retrying<L> {
+    fn model(&self) -> &ModelProfile {
+        self.inner.model()
+    }
+
+    fn probe(&mut self) -> Result<()> {
+        self.inner.probe()
+    }
+
+    fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
+        let mut tried = 1;
+        loop {
+            let error = match self.inner.complete(request) {
+                Err(error) if error.kind() == Kind::Later && tried < TRIES => error,
+                done => return done,
+            };
+            let backoff = FIRST_SLEEP * 2u32.pow(tried - 1);
+            // A quarter of jitter from the clock: nobody needs good randomness here.
+            let jitter = backoff.mul_f64((clock::now_ms() % 256) as f64 / 1024.0);
+            let wait = error
+                .not_before_ms()
+                .map_or(backoff + jitter, |until_ms| Duration::from_millis(until_ms.saturating_sub(clock::now_ms())));
+            if wait > LONGEST_SLEEP || signal::termination_requested() {
+                return Err(error);
+            }
+            log::info!("the model did not answer ({error}); trying again in {} ms", wait.as_millis());
+            (self.sleep)(wait);
+            tried += 1;
+        }
+    }
+}
+
+/// Adds a row to `llm_calls` for every call, good or bad.
+#[derive(Debug)]
+pub struct Ledger<'a, L> {
+    inner: L,
+    db: &'a std::cell::RefCell<TaskDb>,
+}
+
+impl<'a, L: Llm> Ledger<'a, L> {
+    /// Wraps `inner`; rows go to `db`.
+    pub fn new(inner: L, db: &'a std::cell::RefCell<TaskDb>) -> Self {
+        Self { inner, db }
+    }
+}
+
+impl<L: Llm> Llm for Ledger<'_, L> {
+    fn model(&self) -> &ModelProfile {
+        self.inner.model()
+    }
+
+    fn probe(&mut self) -> Result<()> {
+        self.inner.probe()
+    }
+
+    fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
+        let started = Instant::now();
+        let done = self.inner.complete(request);
+        let reply = done.as_ref().ok();
+        let usage = reply.and_then(|reply| reply.usage);
+        let estimated_prompt = || request.messages.iter().map(crate::chat::Message::estimated_tokens).sum();
+        let estimated_completion = || reply.map_or(0, |reply| estimate_tokens(&reply.content));
+        let profile = self.inner.model();
+        self.db.borrow_mut().record_call(&LlmCall {
+            uuid: request.task,
+            phase: request.phase,
+            provider: &profile.provider,
+            model: &profile.model,
+            prompt_tokens: usage.map_or_else(estimated_prompt, |usage| usage.prompt_tokens),
+            completion_tokens: usage.map_or_else(estimated_completion, |usage| usage.completion_tokens),
+            cached_tokens: usage.map_or(0, |usage| usage.cached_tokens),
+            estimated: usage.is_none(),
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            error: done.as_ref().err().map(ToString::to_string),
+        });
+        done
+    }
+}

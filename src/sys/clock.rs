@@ -1,0 +1,41 @@
+//! Wall-clock time in the two forms we store, and sleeping.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+/// Now, in milliseconds since the epoch; 0 on a clock before 1970.
+pub fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Now as RFC 3339 in UTC with seconds: `2024-12-07T03:00:00+00:00`.
+pub fn now_rfc3339() -> String {
+    rfc3339(now_ms())
+}
+
+/// `ms` since the epoch as RFC 3339 in UTC with seconds.
+pub fn rfc3339(ms: u64) -> String {
+    let at = i64::try_from(ms).ok().and_then(DateTime::<Utc>::from_timestamp_millis).unwrap_or_default();
+    at.to_rfc3339_opts(SecondsFormat::Secs, false)
+}
+
+/// Reads an RFC 3339 time as milliseconds since the epoch.
+pub fn parse_rfc3339(text: &str) -> Option<u64> {
+    DateTime::parse_from_rfc3339(text).ok().and_then(|at| u64::try_from(at.timestamp_millis()).ok())
+}
+
+/// Sleeps, or until a signal asks us to end.
+pub fn sleep(duration: Duration) {
+    const SLICE: Duration = Duration::from_millis(200);
+    let end = std::time::Instant::now() + duration;
+    while !super::signal::termination_requested() {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(SLICE));
+    }
+}

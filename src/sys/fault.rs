@@ -1,0 +1,112 @@
+//! Deliberate faults for tests, behind the feature `faults`: named points at which the process
+//! dies, and the n-th write, fsync, rename or link failing. Without the feature all of it compiles
+//! to nothing.
+//!
+//! `CODING_AGENT_FAULT_POINT=name[:n]` kills the process (SIGKILL) the n-th time it passes `name`.
+//! `CODING_AGENT_FAULT_IO=n[+]:EIO|ENOSPC` fails the n-th I/O operation (with `+` all from there on).
+//! `CODING_AGENT_FAULT_REPORT=path` creates that file when either fires.
+
+/// Dies here when a test says so.
+#[inline]
+pub fn point(name: &str) {
+    #[cfg(feature = "faults")]
+    on::point(name);
+    #[cfg(not(feature = "faults"))]
+    let _ = name;
+}
+
+/// Fails here when a test says so; called before each operation that changes the disk.
+///
+/// # Errors
+/// The error a test asked for.
+#[inline]
+pub fn io() -> std::io::Result<()> {
+    #[cfg(feature = "faults")]
+    return on::io();
+    #[cfg(not(feature = "faults"))]
+    Ok(())
+}
+
+#[cfg(feature = "faults")]
+pub use on::{arm, disarm};
+
+#[cfg(feature = "faults")]
+mod on {
+    use std::cell::Cell;
+    use std::io;
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Plan {
+        at: u64,
+        on_and_on: bool,
+        errno: i32,
+    }
+
+    static POINT: LazyLock<Option<(String, u64)>> = LazyLock::new(|| {
+        let text = std::env::var("CODING_AGENT_FAULT_POINT").ok()?;
+        Some(match text.split_once(':') {
+            Some((name, nth)) => (name.to_owned(), nth.parse().unwrap_or(1)),
+            None => (text, 1),
+        })
+    });
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    static PLAN: LazyLock<Option<Plan>> = LazyLock::new(|| {
+        let text = std::env::var("CODING_AGENT_FAULT_IO").ok()?;
+        let (at, error) = text.split_once(':')?;
+        let errno = if error == "ENOSPC" { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO };
+        Some(Plan {
+            at: at.trim_end_matches('+').parse().ok()?,
+            on_and_on: at.ends_with('+'),
+            errno: errno.raw_os_error(),
+        })
+    });
+    static OPERATIONS: AtomicU64 = AtomicU64::new(0);
+
+    thread_local! {
+        static ARMED: Cell<Option<(u64, i32)>> = const { Cell::new(None) };
+    }
+
+    /// Lets the n-th operation of this thread fail with `errno`; for tests inside one process.
+    pub fn arm(nth: u64, errno: i32) {
+        ARMED.set(Some((nth, errno)));
+    }
+
+    /// Takes the plan back; `true` when it had fired.
+    pub fn disarm() -> bool {
+        ARMED.replace(None).is_none()
+    }
+
+    fn report() {
+        if let Ok(path) = std::env::var("CODING_AGENT_FAULT_REPORT") {
+            let _ = std::fs::write(path, "");
+        }
+    }
+
+    pub fn point(name: &str) {
+        if let Some((wanted, nth)) = &*POINT
+            && wanted == name
+            && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth
+        {
+            report();
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+    }
+
+    pub fn io() -> io::Result<()> {
+        if let Some((left, errno)) = ARMED.get() {
+            ARMED.set((left > 1).then_some((left - 1, errno)));
+            if left <= 1 {
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+        }
+        let Some(plan) = &*PLAN else { return Ok(()) };
+        let nth = OPERATIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        if nth == plan.at || (plan.on_and_on && nth > plan.at) {
+            report();
+            return Err(io::Error::from_raw_os_error(plan.errno));
+        }
+        Ok(())
+    }
+}

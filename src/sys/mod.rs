@@ -1,0 +1,10 @@
+//! The operating system: files, locks, processes, signals, the clock, and deliberate faults for
+//! tests. Nothing of our domain. Only this module touches `std::process`, signals, clocks and
+//! renames or removes files.
+
+pub mod clock;
+pub mod fault;
+pub mod file;
+pub mod lock;
+pub mod process;
+pub mod signal;

@@ -1,0 +1,316 @@
+//! Child processes: started without our environment, in their own session, ended with their whole
+//! group; output read with poll(2), deadlines and bounded memory. Knows nothing of what it runs.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+
+use super::signal;
+use crate::error::{Context as _, Error, Kind, Result};
+
+/// Name of the hidden subcommand that puts a child into its own session before it starts.
+pub const EXEC_SUBCOMMAND: &str = "__exec";
+
+/// How long output is still read after the child ended, should a grandchild keep the pipe open.
+const DRAIN_AFTER_EXIT: Duration = Duration::from_millis(200);
+
+/// A program to run. The environment is exactly `env`; stdin is `/dev/null`.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Path, or a name looked up in the PATH of `env`.
+    pub program: OsString,
+    /// Arguments.
+    pub args: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(String, OsString)>,
+    /// Working directory.
+    pub dir: PathBuf,
+    /// After this long the whole group is killed; `None` = no limit.
+    pub timeout: Option<Duration>,
+    /// Bytes kept of each of stdout and stderr, half from the start and half from the end.
+    pub output_limit_bytes: usize,
+    /// End it when we are asked to end.
+    pub ends_with_us: bool,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Killed at its time limit.
+    TimedOut,
+    /// Killed because we were asked to end.
+    Interrupted,
+}
+
+/// A program that ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub ending: Ending,
+    /// What it wrote to stdout.
+    pub stdout: Captured,
+    /// What it wrote to stderr.
+    pub stderr: Captured,
+    /// How long it ran.
+    pub duration: Duration,
+}
+
+impl Finished {
+    /// Whether it ended by itself with code 0.
+    pub fn succeeded(&self) -> bool {
+        self.ending == Ending::Code(0)
+    }
+}
+
+/// Head and tail of a stream, in bounded memory.
+#[derive(Debug)]
+pub struct Captured {
+    half_bytes: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    left_out_bytes: u64,
+}
+
+impl Captured {
+    fn new(limit_bytes: usize) -> Self {
+        Self { half_bytes: limit_bytes / 2, head: Vec::new(), tail: VecDeque::new(), left_out_bytes: 0 }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let to_head = bytes.len().min(self.half_bytes - self.head.len());
+        self.head.extend_from_slice(&bytes[..to_head]);
+        self.tail.extend(&bytes[to_head..]);
+        let over = self.tail.len().saturating_sub(self.half_bytes);
+        self.tail.drain(..over);
+        self.left_out_bytes += over as u64;
+    }
+
+    /// The text, invalid UTF-8 replaced, with a line where bytes were left out.
+    pub fn to_text(&self) -> String {
+        let mut bytes = self.head.clone();
+        if self.left_out_bytes > 0 {
+            bytes.extend(format!("\n[… {} bytes left out …]\n", self.left_out_bytes).bytes());
+        }
+        bytes.extend(&self.tail);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+static LAUNCHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the binary that understands `__exec`; for tests and benches, which are another binary.
+pub fn use_launcher(path: impl Into<PathBuf>) {
+    let _ = LAUNCHER.set(path.into());
+}
+
+/// Looks `name` up in a PATH-like list.
+pub fn find_in_path(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
+}
+
+/// The body of `__exec <parent> <program> [args]`: own session, killed when the parent dies, then
+/// becomes the program. Returns only when that fails.
+pub fn exec_in_own_session(args: &[OsString]) -> Error {
+    let [parent, program, rest @ ..] = args else {
+        return Error::usage("`__exec` needs a parent and a program");
+    };
+    // Fails only for a group leader, which a fresh child is not.
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    // The parent may have died before the line above took effect.
+    let parent_now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    if parent.to_str() != Some(&parent_now.to_string()) {
+        return Error::host("the parent of this child is gone");
+    }
+    let source = std::process::Command::new(program).args(rest).exec();
+    Error::host(format!("cannot start `{}`", program.display())).caused_by(source)
+}
+
+impl Program {
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be started or waited for. A program that cannot be found makes
+    /// the launcher end with code 127, as a shell would.
+    pub fn run(&self) -> Result<Finished> {
+        let started = Instant::now();
+        let what = || format!("cannot run `{}`", self.program.display());
+        let launcher = LAUNCHER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
+        let mut child = std::process::Command::new(launcher)
+            .arg(EXEC_SUBCOMMAND)
+            .arg(std::process::id().to_string())
+            .arg(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context(Kind::Host, what)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let mut streams = [
+            Stream::new(stdout.map(OwnedFd::from), self.output_limit_bytes),
+            Stream::new(stderr.map(OwnedFd::from), self.output_limit_bytes),
+        ];
+        let watched = self.watch(&mut child, &mut streams, started);
+        end_group(&child);
+        // The group is dead now: what is left in the pipes is read, a stranger that keeps them is not waited for.
+        drain(&mut streams, Instant::now() + DRAIN_AFTER_EXIT);
+        let status = child.wait().context(Kind::Host, what)?;
+        let by_itself = || match (status.code(), status.signal()) {
+            (Some(code), _) => Ending::Code(code),
+            (None, signal) => Ending::Signal(signal.unwrap_or(0)),
+        };
+        let ending = watched.context(Kind::Host, what)?.unwrap_or_else(by_itself);
+        let [stdout, stderr] = streams.map(|stream| stream.captured);
+        Ok(Finished { ending, stdout, stderr, duration: started.elapsed() })
+    }
+
+    /// Reads until the child ends; the reason when it has to be ended by us.
+    fn watch(&self, child: &mut Child, streams: &mut [Stream; 2], started: Instant) -> io::Result<Option<Ending>> {
+        // The pidfd becomes readable when the child ends. Without one (old kernels) we look now and then.
+        let pidfd = pid_of(child).and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
+        loop {
+            if has_ended(child)? {
+                return Ok(None);
+            }
+            if self.ends_with_us && signal::termination_requested() {
+                return Ok(Some(Ending::Interrupted));
+            }
+            let left = self.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Some(Ending::TimedOut));
+            }
+            let look_again = if pidfd.is_some() { Duration::from_secs(1) } else { Duration::from_millis(20) };
+            wait_and_read(streams, pidfd.as_ref().map(OwnedFd::as_fd), left.unwrap_or(look_again).min(look_again))?;
+        }
+    }
+}
+
+struct Stream {
+    pipe: Option<fs::File>,
+    captured: Captured,
+}
+
+impl Stream {
+    fn new(pipe: Option<OwnedFd>, limit_bytes: usize) -> Self {
+        Self { pipe: pipe.map(fs::File::from), captured: Captured::new(limit_bytes) }
+    }
+}
+
+/// Waits until a pipe has something or `also` is readable, reads what is there; `true` when
+/// anything happened.
+fn wait_and_read(streams: &mut [Stream; 2], also: Option<BorrowedFd<'_>>, wait: Duration) -> io::Result<bool> {
+    let ready: Vec<bool> = {
+        let mut fds: Vec<PollFd<'_>> =
+            streams.iter().filter_map(|s| s.pipe.as_ref()).map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+        let pipes = fds.len();
+        fds.extend(also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let limit =
+            Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1), tv_nsec: wait.subsec_nanos().into() };
+        match poll(&mut fds, Some(&limit)) {
+            // A signal: the caller looks at the flag.
+            Err(rustix::io::Errno::INTR) | Ok(0) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => fds[..pipes].iter().map(|fd| !fd.revents().is_empty()).collect(),
+        }
+    };
+    let mut ready = ready.into_iter();
+    let mut buffer = [0u8; 64 * 1024];
+    for stream in streams {
+        let Some(pipe) = &mut stream.pipe else { continue };
+        if ready.next() == Some(true) {
+            match pipe.read(&mut buffer) {
+                Ok(0) => stream.pipe = None,
+                Ok(count) => stream.captured.push(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn drain(streams: &mut [Stream; 2], until: Instant) {
+    while streams.iter().any(|stream| stream.pipe.is_some()) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || wait_and_read(streams, None, left).is_err() {
+            break;
+        }
+    }
+}
+
+/// Whether the child ended, without reaping it: its number stays taken until its group was killed.
+fn has_ended(child: &mut Child) -> io::Result<bool> {
+    let Some(pid) = pid_of(child) else { return Ok(child.try_wait()?.is_some()) };
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match rustix::process::waitid(WaitId::Pid(pid), look) {
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+        Ok(status) => Ok(status.is_some()),
+    }
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Kills everything in the child's session group. The child is not reaped yet, so its number
+/// cannot belong to somebody else.
+fn end_group(child: &Child) {
+    if let Some(pid) = pid_of(child) {
+        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        // Had `__exec` not reached setsid yet, the group would not exist.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Kills every process of our user whose environment holds `mark` (`NAME=value`), ourselves apart.
+/// Returns how many were found. Used after a crash, when only the mark tells whose they were.
+pub fn end_marked(mark: &str) -> usize {
+    let mut ended = 0;
+    // What is killed may have just started another: look again until nothing is found.
+    for _ in 0..20 {
+        let found = marked(mark);
+        if found.is_empty() {
+            break;
+        }
+        ended += found.len();
+        for pid in found {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    ended
+}
+
+fn marked(mark: &str) -> Vec<Pid> {
+    let (own, uid) = (rustix::process::getpid(), rustix::process::getuid().as_raw());
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    pids.filter(|pid| *pid != own)
+        .filter(|pid| {
+            let dir = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+            let ours = fs::metadata(&dir).is_ok_and(|metadata| metadata.uid() == uid);
+            ours && fs::read(dir.join("environ"))
+                .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+        })
+        .collect()
+}

@@ -1,0 +1,7 @@
+//! What the model can do: the toolbox of a task, and the built-in tools.
+
+pub mod command_executor;
+pub mod finish;
+mod toolbox;
+
+pub use toolbox::Toolbox;
