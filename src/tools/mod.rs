@@ -2,6 +2,7 @@
 
 pub mod command_executor;
 pub mod finish;
+pub mod text_editor;
 mod toolbox;
 
 pub use toolbox::Toolbox;

@@ -1,1 +1,3 @@
-//! x
+//! The one integration binary.
+
+mod text_editor;

@@ -1,0 +1,2 @@
+//! x
+pub const WORK_TREE_MADE_AGAIN: &str = "";

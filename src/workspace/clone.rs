@@ -1,0 +1,127 @@
+//! Making the two repositories, and mending them after a crash.
+
+use std::path::Path;
+
+use super::branch::{self, Choice};
+use super::{FILE_NAME, Git, Prepared, Settings, Workspace, WorkspaceFile};
+use crate::error::{Context, Error, Kind, Result};
+use crate::sys::{fault, file};
+use crate::task::TaskId;
+
+impl Workspace {
+    pub(super) fn make(
+        settings: &Settings,
+        uuid: TaskId,
+        url: &str,
+        wish: &str,
+        is_over: &dyn Fn(&str) -> Result<bool>,
+    ) -> Result<Self> {
+        let dir = Self::directory(&settings.root, uuid);
+        // Without its file nothing here was ever used: a killed clone, to be made again.
+        file::remove_dir(&dir)?;
+        file::create_dir(&dir)?;
+        let bare = clone_bare(&dir, settings, url)?;
+        let start_of_base = bare.finish(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
+        if !start_of_base.succeeded() {
+            return Err(Error::task(format!("the repository `{url}` has no commits yet"))
+                .hint("push a first commit, then set the label again"));
+        }
+        let symbolic = bare.finish(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
+        let base_branch = symbolic.succeeded().then(|| symbolic.stdout.to_text().trim().to_owned());
+        let Choice { branch, tip } = branch::choose(&bare, settings, url, wish, is_over)?;
+        let workspace = Self {
+            settings: settings.clone(),
+            file: WorkspaceFile {
+                url: url.to_owned(),
+                continued: tip.is_some(),
+                start_sha: tip.unwrap_or_else(|| start_of_base.stdout.to_text().trim().to_owned()),
+                branch,
+                base_branch,
+            },
+            dir,
+        };
+        workspace.make_tree(&workspace.file.start_sha)?;
+        let bytes = serde_json::to_vec_pretty(&workspace.file)
+            .context(Kind::Bug, || "cannot write the workspace file".into())?;
+        file::replace(&workspace.dir.join(FILE_NAME), &bytes)?;
+        Ok(workspace)
+    }
+
+    /// Clones the tree from `repo.git` and checks `sha` out on the work branch.
+    fn make_tree(&self, sha: &str) -> Result<()> {
+        let what = "cannot make the work tree";
+        let part = self.dir.join("tree.part");
+        file::remove_dir(&part)?;
+        let outside = Git::in_tree(&self.dir, &self.settings);
+        // Not hard-linked: what the model does to its objects must not reach ours.
+        outside.run(what, ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "repo.git", "tree.part"])?;
+        let tree = Git::in_tree(&part, &self.settings);
+        // So that the model can commit too (case C52); it has nowhere to push to.
+        tree.run(what, ["config", "user.name", &self.settings.author_name])?;
+        tree.run(what, ["config", "user.email", &self.settings.author_email])?;
+        tree.run(what, ["remote", "remove", "origin"])?;
+        tree.run(what, ["checkout", "--quiet", "-B", &self.file.branch, sha])?;
+        fault::point("workspace.tree.part");
+        file::rename(&part, &self.tree())
+    }
+
+    /// Mends a workspace that an earlier process left; what the model has to know about it.
+    pub(super) fn mend(&self) -> Result<Option<String>> {
+        remove_stale_locks(&self.tree().join(".git"))?;
+        let tree = self.in_tree();
+        if self.tree().join(".git").exists() && tree.says_yes(["status", "--porcelain", "--untracked-files=no"])? {
+            return Ok(None);
+        }
+        log::warn!("the work tree `{}` is damaged; it is set aside and made again", self.tree().display());
+        let broken = self.dir.join("tree.broken");
+        file::remove_dir(&broken)?;
+        if self.tree().exists() {
+            file::rename(&self.tree(), &broken)?;
+        }
+        let bare = self.bare();
+        let pushed = branch::remote_branches(&bare, &self.file.url, &self.file.branch)?.remove(&self.file.branch);
+        if pushed.is_some() {
+            let what = format!("cannot fetch the branch `{}`", self.file.branch);
+            let refspec = format!("+refs/heads/{0}:refs/heads/{0}", self.file.branch);
+            bare.run(&what, ["fetch", "--quiet", "--no-tags", &self.file.url, &refspec])?;
+        }
+        self.make_tree(pushed.as_deref().unwrap_or(&self.file.start_sha))?;
+        Ok(Some(crate::prompts::WORK_TREE_MADE_AGAIN.to_owned()))
+    }
+}
+
+impl Prepared {
+    /// Takes the workspace and the note apart.
+    pub fn into_parts(self) -> (Workspace, Option<String>) {
+        (self.workspace, self.note)
+    }
+}
+
+fn clone_bare(dir: &Path, settings: &Settings, url: &str) -> Result<Git> {
+    let mut args = vec!["clone", "--quiet", "--bare", "--single-branch", "--no-tags"];
+    let depth = settings.depth.map(|depth| format!("--depth={depth}"));
+    args.extend(depth.as_deref());
+    args.extend(["--", url, "repo.git.part"]);
+    Git::outside(dir, settings).run(&format!("cannot clone `{url}`"), args)?;
+    fault::point("workspace.repo.part");
+    file::rename(&dir.join("repo.git.part"), &dir.join("repo.git"))?;
+    Ok(Git::outside(&dir.join("repo.git"), settings))
+}
+
+/// Removes the lock files that killed git processes left. The caller has seen to it that no process
+/// of the task lives.
+fn remove_stale_locks(git_dir: &Path) -> Result<()> {
+    let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
+    while let Some(dir) = dirs.pop() {
+        for name in file::names(&dir).unwrap_or_default() {
+            let path = dir.join(&name);
+            if name.ends_with(".lock") {
+                log::info!("removing `{}`, left by a killed git", path.display());
+                file::remove(&path)?;
+            } else if dir != git_dir && !path.is_symlink() && path.is_dir() {
+                dirs.push(path);
+            }
+        }
+    }
+    Ok(())
+}

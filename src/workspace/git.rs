@@ -1,0 +1,183 @@
+//! Calls of the `git` program: what environment it gets, what it may not do, and what its failures
+//! mean. Two kinds: outside the tree (talks to the remote, never sees what the model wrote as
+//! configuration) and in the tree (no remote, no credentials, no hooks, no configuration but the tree's).
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Settings;
+use crate::error::{Error, Kind, Result};
+use crate::sys::process::{Ending, Finished, Program};
+
+/// A clone of a large repository over a slow line takes long; a hang must end all the same.
+const TIMEOUT: Duration = Duration::from_secs(3600);
+/// Lists of names of large repositories fit; a runaway does not.
+const OUTPUT_LIMIT_BYTES: usize = 64 << 20;
+
+/// Overrides in both kinds of calls: hooks and monitors are somebody else's programs, and signing
+/// would ask for a key.
+const ALWAYS: [&str; 12] = [
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "commit.gpgSign=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "core.quotePath=false",
+];
+
+/// How to call git in one directory.
+#[derive(Debug, Clone)]
+pub struct Git {
+    dir: PathBuf,
+    env: Vec<(String, OsString)>,
+}
+
+/// Whether git can be started, and says which it is.
+///
+/// # Errors
+/// `Kind::Host` when it is missing.
+pub fn check_installed(settings: &Settings) -> Result<String> {
+    let missing =
+        || Error::host("cannot find the program `git`").hint("install git, and see that PATH names its directory");
+    let finished = Git::outside(Path::new("/"), settings).finish(["--version"])?;
+    if finished.succeeded() { Ok(finished.stdout.to_text().trim().to_owned()) } else { Err(missing()) }
+}
+
+impl Git {
+    /// Calls in a directory of ours.
+    pub fn outside(dir: &Path, settings: &Settings) -> Self {
+        Self { dir: dir.to_path_buf(), env: environment(settings, settings.env.clone()) }
+    }
+
+    /// Calls in the model's tree.
+    pub fn in_tree(dir: &Path, settings: &Settings) -> Self {
+        let path = settings.env.iter().filter(|(name, _)| name == "PATH").cloned().collect();
+        let mut env = environment(settings, path);
+        // Nothing a person configured for himself runs in a tree that a model wrote.
+        for (name, value) in
+            [("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_LITERAL_PATHSPECS", "1")]
+        {
+            env.push((name.into(), value.into()));
+        }
+        Self { dir: dir.to_path_buf(), env }
+    }
+
+    /// Runs git and returns how it ended, good or bad.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be started, `Kind::Later` when it hangs.
+    pub fn finish<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<Finished> {
+        let program = Program {
+            program: "git".into(),
+            args: ALWAYS
+                .iter()
+                .map(OsString::from)
+                .chain(args.into_iter().map(|arg| arg.as_ref().to_owned()))
+                .collect(),
+            env: self.env.clone(),
+            dir: self.dir.clone(),
+            timeout: Some(TIMEOUT),
+            output_limit_bytes: OUTPUT_LIMIT_BYTES,
+            ends_with_us: false,
+        };
+        let finished = program.run()?;
+        match finished.ending {
+            Ending::TimedOut => Err(Error::later("git did not end within an hour")),
+            Ending::Code(127) => Err(Error::host("cannot find the program `git`").hint("install git")),
+            _ => Ok(finished),
+        }
+    }
+
+    /// Runs git, which must succeed; its output without the last line break.
+    ///
+    /// # Errors
+    /// Of the kind its words suggest, with `what` as the sentence ("cannot clone `url`").
+    pub fn run<S: AsRef<OsStr>>(&self, what: &str, args: impl IntoIterator<Item = S>) -> Result<String> {
+        let finished = self.finish(args)?;
+        if !finished.succeeded() {
+            return Err(failure(what, &finished));
+        }
+        let mut text = finished.stdout.to_text();
+        if text.ends_with('\n') {
+            text.pop();
+        }
+        Ok(text)
+    }
+
+    /// Whether git ends with code 0; for questions such as `diff --quiet`.
+    ///
+    /// # Errors
+    /// As [`Git::finish`].
+    pub fn says_yes<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<bool> {
+        Ok(self.finish(args)?.succeeded())
+    }
+}
+
+fn environment(settings: &Settings, base: Vec<(String, OsString)>) -> Vec<(String, OsString)> {
+    let mut env = base;
+    let fixed = [
+        // Its messages are read below.
+        ("LC_ALL", "C"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_ASKPASS", "false"),
+        ("SSH_ASKPASS_REQUIRE", "never"),
+        ("GIT_EDITOR", "false"),
+        ("GIT_LFS_SKIP_SMUDGE", "1"),
+        ("GIT_PROTOCOL_FROM_USER", "0"),
+    ];
+    env.extend(fixed.map(|(name, value)| (name.into(), value.into())));
+    // Works without HOME and without any configuration of the user (case C52).
+    for role in ["AUTHOR", "COMMITTER"] {
+        env.push((format!("GIT_{role}_NAME"), settings.author_name.clone().into()));
+        env.push((format!("GIT_{role}_EMAIL"), settings.author_email.clone().into()));
+    }
+    if !env.iter().any(|(name, _)| name == "GIT_SSH_COMMAND") {
+        env.push(("GIT_SSH_COMMAND".into(), "ssh -o BatchMode=yes".into()));
+    }
+    env
+}
+
+/// What a failed git call means, from its words; unknown words concern this task only.
+pub fn failure(what: &str, finished: &Finished) -> Error {
+    let stderr = finished.stderr.to_text();
+    let says = |needles: &[&str]| needles.iter().any(|needle| stderr.contains(needle));
+    let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message").trim().to_owned();
+    let (kind, reason, hint) = if says(&["No space left on device", "Disk quota exceeded"]) {
+        (Kind::Host, "the disk is full", "free some space")
+    } else if says(&["dubious ownership"]) {
+        let hint = "run as the user who owns it, or add it to safe.directory in the git configuration of that user";
+        (Kind::Task, "the repository belongs to another user of this machine", hint)
+    } else if says(&[
+        "does not exist",
+        "not found",
+        "does not appear to be a git repository",
+        "No such file or directory",
+    ]) {
+        (Kind::Task, "there is no such repository, or we may not see it", "check the repository's address")
+    } else if says(&["Authentication failed", "could not read Username", "Permission denied", "HTTP 403", "error: 403"])
+    {
+        (Kind::Task, "we may not access it", "check the rights of the account")
+    } else if says(&[
+        "Could not resolve host",
+        "unable to access",
+        "Connection",
+        "timed out",
+        "early EOF",
+        "the remote end hung up",
+        "error: 5",
+    ]) {
+        (Kind::Later, "the remote cannot be reached", "")
+    } else {
+        (Kind::Task, "git refused", "")
+    };
+    log::debug!("{what}: git says: {stderr}");
+    let error = Error::new(kind, format!("{what}: {reason}")).caused_by(std::io::Error::other(format!("git: {last}")));
+    if hint.is_empty() { error } else { error.hint(hint) }
+}

@@ -1,0 +1,156 @@
+//! A task's two repositories: `repo.git`, ours, bare, the only place that talks to the remote; and
+//! `tree`, a clone of it that belongs to the model. Nothing of ours with a credential runs in `tree`.
+
+mod branch;
+mod clone;
+mod commit;
+mod git;
+mod push;
+mod suspicious;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context, Kind, Result};
+use crate::sys::file;
+use crate::task::TaskId;
+
+pub use branch::ref_segment;
+pub use commit::{Committed, WorkState};
+pub use git::{Git, check_installed};
+pub use push::Pushed;
+
+/// What every workspace needs to know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Directory of all workspaces.
+    pub root: PathBuf,
+    /// History to clone; `None` = all of it.
+    pub depth: Option<u32>,
+    /// Author of our commits.
+    pub author_name: String,
+    /// Author of our commits; a branch whose commits all have it is ours.
+    pub author_email: String,
+    /// What the environment of git calls may hold (PATH, HOME, proxies).
+    pub env: Vec<(String, OsString)>,
+}
+
+/// One task's repositories.
+#[derive(Debug)]
+pub struct Workspace {
+    dir: PathBuf,
+    settings: Settings,
+    file: WorkspaceFile,
+}
+
+/// `workspace.json`: written when both repositories stand, so its presence means "ready".
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct WorkspaceFile {
+    url: String,
+    /// Branch the work goes to.
+    branch: String,
+    /// The remote's default branch; `None` when its HEAD is detached.
+    base_branch: Option<String>,
+    /// Where the work begins: tip of the base, or of the branch that is continued.
+    start_sha: String,
+    /// Whether the branch was there before.
+    continued: bool,
+}
+
+/// A workspace ready for work.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The repositories.
+    pub workspace: Workspace,
+    /// What the model has to know about them after a crash.
+    pub note: Option<String>,
+}
+
+const FILE_NAME: &str = "workspace.json";
+
+impl Workspace {
+    /// The directory a task's workspace has.
+    pub fn directory(root: &Path, uuid: TaskId) -> PathBuf {
+        // Absolute: git and commands run in other working directories.
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
+        root.join(uuid.to_string())
+    }
+
+    /// The workspace of a task, if it stands.
+    ///
+    /// # Errors
+    /// `Kind::Host` when its file cannot be read.
+    pub fn find(settings: &Settings, uuid: TaskId) -> Result<Option<Self>> {
+        let dir = Self::directory(&settings.root, uuid);
+        let Some(bytes) = file::read(&dir.join(FILE_NAME))? else { return Ok(None) };
+        let file = serde_json::from_slice(&bytes)
+            .context(Kind::Host, || format!("cannot read `{}`", dir.join(FILE_NAME).display()))?;
+        Ok(Some(Self { dir, settings: settings.clone(), file }))
+    }
+
+    /// Makes the workspace, or takes up the one that stands. `wish` is the branch the work should
+    /// go to; `is_over` says whether a branch's pull request was merged or closed.
+    ///
+    /// # Errors
+    /// `Kind::Task` when this repository cannot be worked on, `Kind::Later` when it cannot be
+    /// reached, `Kind::Host` when the disk is the trouble.
+    pub fn prepare(
+        settings: &Settings,
+        uuid: TaskId,
+        url: &str,
+        wish: &str,
+        is_over: &dyn Fn(&str) -> Result<bool>,
+    ) -> Result<Prepared> {
+        if let Some(workspace) = Self::find(settings, uuid)? {
+            let note = workspace.mend()?;
+            return Ok(Prepared { workspace, note });
+        }
+        let workspace = Self::make(settings, uuid, url, wish, is_over)?;
+        Ok(Prepared { workspace, note: None })
+    }
+
+    /// The work tree, where the model works.
+    pub fn tree(&self) -> PathBuf {
+        self.dir.join("tree")
+    }
+
+    /// Directory beside the tree for HOME and TMPDIR of commands.
+    pub fn scratch(&self) -> PathBuf {
+        self.dir.join("scratch")
+    }
+
+    /// Branch the work goes to.
+    pub fn branch(&self) -> &str {
+        &self.file.branch
+    }
+
+    /// Branch a pull request should go into.
+    pub fn base_branch(&self) -> Option<&str> {
+        self.file.base_branch.as_deref()
+    }
+
+    /// Whether the branch had work of ours before this task.
+    pub fn is_continued(&self) -> bool {
+        self.file.continued
+    }
+
+    /// Removes everything, once the work is safe elsewhere.
+    ///
+    /// # Errors
+    /// `Kind::Host` when the system refuses.
+    pub fn remove(self) -> Result<()> {
+        // The file first: half a directory without it is made anew, with it it would look ready.
+        file::remove(&self.dir.join(FILE_NAME))?;
+        file::remove_dir(&self.dir)
+    }
+
+    fn bare(&self) -> Git {
+        Git::outside(&self.dir.join("repo.git"), &self.settings)
+    }
+
+    fn in_tree(&self) -> Git {
+        Git::in_tree(&self.tree(), &self.settings)
+    }
+}

@@ -1,0 +1,70 @@
+//! Pushing: the commit goes from the tree into `repo.git` and from there to the remote, by its SHA
+//! and never by force. "Pushed" is what the remote says afterwards.
+
+use super::branch;
+use super::{Workspace, git};
+use crate::error::{Error, Kind, Result};
+use crate::sys::fault;
+
+/// How a push ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// The remote has the commit under this branch.
+    At(String),
+    /// The remote refuses for good; the reason in its words.
+    Refused(String),
+}
+
+impl Workspace {
+    /// What the remote has under `branch`.
+    ///
+    /// # Errors
+    /// `Kind::Later` when it cannot be reached.
+    pub fn remote_sha(&self, branch: &str) -> Result<Option<String>> {
+        Ok(branch::remote_branches(&self.bare(), &self.file.url, branch)?.remove(branch))
+    }
+
+    /// Pushes `sha` to `branch`. Where the branch moved on meanwhile, to the next free name.
+    ///
+    /// # Errors
+    /// `Kind::Later` when the remote cannot be reached.
+    pub fn push(&self, sha: &str, branch: &str) -> Result<Pushed> {
+        let bare = self.bare();
+        bare.run(
+            "cannot fetch the work from the work tree",
+            ["fetch", "--quiet", "--no-tags", "../tree", &format!("+{sha}:refs/coding-agent/work")],
+        )?;
+        for number in 1..20 {
+            let branch = branch::numbered(branch, number);
+            if number > 1 && self.remote_sha(&branch)?.is_some_and(|there| there != sha) {
+                continue;
+            }
+            let refspec = format!("{sha}:refs/heads/{branch}");
+            let finished = bare.finish(["push", "--porcelain", "--no-verify", &self.file.url, &refspec])?;
+            fault::point("workspace.pushed");
+            let said = finished.stdout.to_text();
+            let refused = said
+                .lines()
+                .find_map(|line| line.strip_prefix("!\t"))
+                .map(|line| line.split_once('\t').map_or(line, |(_, reason)| reason).to_owned());
+            match refused {
+                Some(reason) if reason.contains("fetch first") || reason.contains("non-fast-forward") => {
+                    log::info!("`{branch}` has commits that are not ours; trying the next name");
+                }
+                Some(reason) => return Ok(Pushed::Refused(reason)),
+                None if !finished.succeeded() => {
+                    let error = git::failure(&format!("cannot push to `{}`", self.file.url), &finished);
+                    let for_good = error.kind() == Kind::Task;
+                    return if for_good { Ok(Pushed::Refused(error.to_string())) } else { Err(error) };
+                }
+                None => {
+                    return match self.remote_sha(&branch)? {
+                        Some(there) if there == sha => Ok(Pushed::At(branch)),
+                        _ => Err(Error::later(format!("the remote took `{branch}` but does not show the commit"))),
+                    };
+                }
+            }
+        }
+        Ok(Pushed::Refused(format!("no free branch name beginning with `{branch}`")))
+    }
+}
