@@ -1,8 +1,11 @@
 #![doc = "placeholder"]
 
 pub mod chat;
+pub mod config;
 pub mod context;
+pub mod control;
 pub mod error;
+pub mod handler;
 pub mod llm;
 pub mod ports;
 pub mod prompts;

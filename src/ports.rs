@@ -154,6 +154,8 @@ pub struct ModelProfile {
     pub model: String,
     /// Size of its window in tokens.
     pub context_tokens: u64,
+    /// Longest reply in tokens, where a limit is set.
+    pub max_output_tokens: Option<u64>,
 }
 
 /// A request to a model.
@@ -252,6 +254,8 @@ impl ToolResult {
 pub trait TaskQueue {
     /// Runs `pass` while no other producer runs; `false` when another one does.
     fn produce(&mut self, pass: &mut dyn FnMut(&mut dyn Publisher) -> Result<()>) -> Result<bool>;
+    /// Whether a task seems to be waiting: worth getting ready for.
+    fn has_waiting(&self) -> Result<bool>;
     /// Takes the oldest waiting task; `None` when none is left.
     fn claim(&mut self) -> Result<Option<Claim>>;
     /// Notes that the model completed a turn: the claim no longer counts as an attempt.

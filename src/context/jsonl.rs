@@ -40,7 +40,7 @@ impl JsonlFile {
             }
             number += 1;
             let parsed = if line.ends_with(b"\n") {
-                serde_json::from_slice(&line).context(Kind::Host, || String::new())
+                serde_json::from_slice(&line).context(Kind::Host, String::new)
             } else {
                 Err(Error::host("the line has no end"))
             };

@@ -15,6 +15,6 @@ pub use message_store::MessageStore;
 pub use metadata::Metadata;
 pub use outcome_file::{OutcomeFile, Step};
 pub use parking::Parking;
-pub use task_context::{Place, TaskContext, find, paused_tasks, unfinished_tasks};
+pub use task_context::{Contexts, Place, TaskContext};
 pub use task_db::{FinishedTask, LlmCall, Statistics, TaskDb};
 pub use tool_store::{CommandRecord, ToolRecord, ToolStore};

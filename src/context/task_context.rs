@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{MessageStore, Metadata, OutcomeFile, ToolStore};
+use super::{MessageStore, Metadata, OutcomeFile, Statistics, ToolStore};
 use crate::error::{Error, Result};
 use crate::sys::file::{self, Sync};
 use crate::task::{OutcomeKind, TaskId, TaskMessage};
@@ -25,7 +25,7 @@ pub enum Place {
 #[derive(Debug)]
 pub struct TaskContext {
     dir: PathBuf,
-    base_dir: PathBuf,
+    contexts: Contexts,
     /// The conversation.
     pub messages: MessageStore,
     /// The record of tool calls.
@@ -34,32 +34,98 @@ pub struct TaskContext {
     pub metadata: Metadata,
 }
 
-fn directory(base_dir: &Path, place: &str, uuid: TaskId) -> PathBuf {
-    base_dir.join(place).join(uuid.to_string())
+/// All context directories, and how they are written.
+#[derive(Debug, Clone)]
+pub struct Contexts {
+    base_dir: PathBuf,
+    sync: Sync,
+    keep: bool,
 }
 
-/// Finds a task's directory.
-pub fn find(base_dir: &Path, uuid: TaskId) -> Place {
-    [("running", Place::Running), ("paused", Place::Paused), ("completed", Place::Completed)]
-        .into_iter()
-        .find(|(name, _)| directory(base_dir, name, uuid).is_dir())
-        .map_or(Place::Nowhere, |(_, place)| place)
-}
+impl Contexts {
+    /// The directories below `base_dir`. With `keep` false (the seeds' legacy mode) a finished task's
+    /// directory is deleted instead of moved.
+    pub fn new(base_dir: &Path, sync: Sync, keep: bool) -> Self {
+        Self { base_dir: base_dir.to_path_buf(), sync, keep }
+    }
 
-/// The tasks in `paused/`.
-///
-/// # Errors
-/// `Kind::Host` when the directory cannot be read.
-pub fn paused_tasks(base_dir: &Path) -> Result<Vec<TaskMessage>> {
-    tasks_in(&base_dir.join("paused"))
-}
+    /// The directory of all of them.
+    pub fn base_dir(&self) -> &Path {
+        &self.base_dir
+    }
 
-/// The tasks in `running/`.
-///
-/// # Errors
-/// `Kind::Host` when the directory cannot be read.
-pub fn unfinished_tasks(base_dir: &Path) -> Result<Vec<TaskMessage>> {
-    tasks_in(&base_dir.join("running"))
+    /// Finds a task's directory.
+    pub fn find(&self, uuid: TaskId) -> Place {
+        [("running", Place::Running), ("paused", Place::Paused), ("completed", Place::Completed)]
+            .into_iter()
+            .find(|(name, _)| self.directory(name, uuid).is_dir())
+            .map_or(Place::Nowhere, |(_, place)| place)
+    }
+
+    /// The tasks in `paused/`.
+    ///
+    /// # Errors
+    /// `Kind::Host` when the directory cannot be read.
+    pub fn paused_tasks(&self) -> Result<Vec<TaskMessage>> {
+        tasks_in(&self.base_dir.join("paused"))
+    }
+
+    /// The tasks in `running/`.
+    ///
+    /// # Errors
+    /// `Kind::Host` when the directory cannot be read.
+    pub fn unfinished_tasks(&self) -> Result<Vec<TaskMessage>> {
+        tasks_in(&self.base_dir.join("running"))
+    }
+
+    /// Makes the directory of a task that begins now.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be made.
+    pub fn create(&self, metadata: Metadata) -> Result<TaskContext> {
+        let dir = self.directory("running", metadata.message.uuid);
+        file::create_dir(&dir)?;
+        metadata.save(&dir)?;
+        TaskContext::open(self, dir, metadata)
+    }
+
+    /// Opens the directory of a task that was begun before; one that was paused moves back to
+    /// `running/` first, its decision forgotten.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be opened; `Kind::Bug` when there is none.
+    pub fn resume(&self, message: &TaskMessage) -> Result<TaskContext> {
+        let dir = self.directory("running", message.uuid);
+        match self.find(message.uuid) {
+            Place::Running => {}
+            Place::Paused => {
+                let paused = self.directory("paused", message.uuid);
+                // In this order: in paused/ the directory itself says what it is, in running/ the decision would.
+                OutcomeFile::forget(&paused)?;
+                file::create_dir(&self.base_dir.join("running"))?;
+                file::rename_synced(&paused, &dir)?;
+            }
+            Place::Completed | Place::Nowhere => {
+                return Err(Error::bug(format!("task {} has no context to resume", message.uuid)));
+            }
+        }
+        // A process killed while making the directory leaves one without metadata.
+        let mut metadata =
+            Metadata::load(&dir)?.unwrap_or_else(|| Metadata::new(message.clone(), message.key.repository(), false));
+        metadata.message = message.clone();
+        metadata.resumes += 1;
+        metadata.save(&dir)?;
+        TaskContext::open(self, dir, metadata)
+    }
+
+    /// Where a task in work has its directory.
+    pub fn running_dir(&self, uuid: TaskId) -> PathBuf {
+        self.directory("running", uuid)
+    }
+
+    fn directory(&self, place: &str, uuid: TaskId) -> PathBuf {
+        self.base_dir.join(place).join(uuid.to_string())
+    }
 }
 
 fn tasks_in(dir: &Path) -> Result<Vec<TaskMessage>> {
@@ -74,50 +140,10 @@ fn tasks_in(dir: &Path) -> Result<Vec<TaskMessage>> {
 }
 
 impl TaskContext {
-    /// Makes the directory of a task that begins now.
-    ///
-    /// # Errors
-    /// `Kind::Host` when it cannot be made.
-    pub fn create(base_dir: &Path, metadata: Metadata, sync: Sync) -> Result<Self> {
-        let dir = directory(base_dir, "running", metadata.message.uuid);
-        file::create_dir(&dir)?;
-        metadata.save(&dir)?;
-        Self::open(base_dir, dir, metadata, sync)
-    }
-
-    /// Opens the directory of a task that was begun before; one that was paused moves back to
-    /// `running/` first, its decision forgotten.
-    ///
-    /// # Errors
-    /// `Kind::Host` when it cannot be opened; `Kind::Bug` when there is none.
-    pub fn resume(base_dir: &Path, message: &TaskMessage, sync: Sync) -> Result<Self> {
-        let dir = directory(base_dir, "running", message.uuid);
-        match find(base_dir, message.uuid) {
-            Place::Running => {}
-            Place::Paused => {
-                let paused = directory(base_dir, "paused", message.uuid);
-                // In this order: in paused/ the directory itself says what it is, in running/ the decision would.
-                OutcomeFile::forget(&paused)?;
-                file::create_dir(&base_dir.join("running"))?;
-                file::rename_synced(&paused, &dir)?;
-            }
-            Place::Completed | Place::Nowhere => {
-                return Err(Error::bug(format!("task {} has no context to resume", message.uuid)));
-            }
-        }
-        // A process killed while making the directory leaves one without metadata.
-        let mut metadata =
-            Metadata::load(&dir)?.unwrap_or_else(|| Metadata::new(message.clone(), message.key.repository(), false));
-        metadata.message = message.clone();
-        metadata.resumes += 1;
-        metadata.save(&dir)?;
-        Self::open(base_dir, dir, metadata, sync)
-    }
-
-    fn open(base_dir: &Path, dir: PathBuf, metadata: Metadata, sync: Sync) -> Result<Self> {
+    fn open(contexts: &Contexts, dir: PathBuf, metadata: Metadata) -> Result<Self> {
         Ok(Self {
-            base_dir: base_dir.to_path_buf(),
-            messages: MessageStore::open(&dir, sync)?,
+            contexts: contexts.clone(),
+            messages: MessageStore::open(&dir, contexts.sync)?,
             tools: ToolStore::open(&dir)?,
             metadata,
             dir,
@@ -154,17 +180,27 @@ impl TaskContext {
         file::replace(&self.dir.join("final_summary.txt"), text.as_bytes())
     }
 
-    /// Moves the directory to where an outcome of `kind` belongs; when `keep` is false it is removed
-    /// from there.
+    /// Moves the directory to where an outcome of `kind` belongs.
     ///
     /// # Errors
     /// `Kind::Host` when it cannot be moved.
-    pub fn leave(self, kind: OutcomeKind, keep: bool) -> Result<()> {
+    pub fn leave(self, kind: OutcomeKind) -> Result<()> {
         let place = if kind == OutcomeKind::Paused { "paused" } else { "completed" };
-        let target = directory(&self.base_dir, place, self.uuid());
-        file::create_dir(&self.base_dir.join(place))?;
+        let target = self.contexts.directory(place, self.uuid());
+        file::create_dir(&self.contexts.base_dir.join(place))?;
         file::rename_synced(&self.dir, &target)?;
         // Only now: half a directory in running/ would look like a task in mid-loop.
-        if keep || kind == OutcomeKind::Paused { Ok(()) } else { file::remove_dir(&target) }
+        if self.contexts.keep || kind == OutcomeKind::Paused { Ok(()) } else { file::remove_dir(&target) }
+    }
+
+    /// Numbers for the task's row.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            total_messages: self.messages.count_messages(),
+            total_summaries: 0,
+            total_tool_calls: self.tools.count_tool_calls(),
+            final_token_count: self.messages.current_token_count(),
+            final_message_count: self.messages.current().len() as u64,
+        }
     }
 }

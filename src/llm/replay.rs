@@ -114,7 +114,7 @@ impl Replay {
         }
         let model = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self {
-            profile: ModelProfile { provider: "replay".into(), model, context_tokens },
+            profile: ModelProfile { provider: "replay".into(), model, context_tokens, max_output_tokens: None },
             path: path.display().to_string(),
             turns,
         })

@@ -41,6 +41,10 @@ impl TaskQueue for MemoryQueue {
         Ok(true)
     }
 
+    fn has_waiting(&self) -> Result<bool> {
+        Ok(!self.waiting.is_empty())
+    }
+
     fn claim(&mut self) -> Result<Option<Claim>> {
         Ok(self.waiting.pop_front().map(|(enqueued_ms, message)| Claim {
             receipt: Receipt { name: message.uuid.to_string(), lock: None },

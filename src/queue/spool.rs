@@ -210,6 +210,10 @@ impl TaskQueue for Spool {
         Ok(produced.is_some())
     }
 
+    fn has_waiting(&self) -> Result<bool> {
+        Ok(!file::names(&self.dir.join(State::Queue.directory()))?.is_empty())
+    }
+
     fn claim(&mut self) -> Result<Option<Claim>> {
         if self.listing.is_empty() {
             self.listing = file::names(&self.dir.join(State::Queue.directory()))?.into();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::branch::{self, Choice};
-use super::{FILE_NAME, Git, Prepared, Settings, Workspace, WorkspaceFile};
+use super::{FILE_NAME, Git, Settings, Workspace, WorkspaceFile};
 use crate::error::{Context, Error, Kind, Result};
 use crate::sys::{fault, file};
 use crate::task::TaskId;
@@ -65,12 +65,12 @@ impl Workspace {
         file::rename(&part, &self.tree())
     }
 
-    /// Mends a workspace that an earlier process left; what the model has to know about it.
-    pub(super) fn mend(&self) -> Result<Option<String>> {
+    /// Mends a workspace that an earlier process left; `true` when the tree had to be made again.
+    pub(super) fn mend(&self) -> Result<bool> {
         remove_stale_locks(&self.tree().join(".git"))?;
         let tree = self.in_tree();
         if self.tree().join(".git").exists() && tree.says_yes(["status", "--porcelain", "--untracked-files=no"])? {
-            return Ok(None);
+            return Ok(false);
         }
         log::warn!("the work tree `{}` is damaged; it is set aside and made again", self.tree().display());
         let broken = self.dir.join("tree.broken");
@@ -86,14 +86,7 @@ impl Workspace {
             bare.run(&what, ["fetch", "--quiet", "--no-tags", &self.file.url, &refspec])?;
         }
         self.make_tree(pushed.as_deref().unwrap_or(&self.file.start_sha))?;
-        Ok(Some(crate::prompts::WORK_TREE_MADE_AGAIN.to_owned()))
-    }
-}
-
-impl Prepared {
-    /// Takes the workspace and the note apart.
-    pub fn into_parts(self) -> (Workspace, Option<String>) {
-        (self.workspace, self.note)
+        Ok(true)
     }
 }
 

@@ -64,8 +64,8 @@ struct WorkspaceFile {
 pub struct Prepared {
     /// The repositories.
     pub workspace: Workspace,
-    /// What the model has to know about them after a crash.
-    pub note: Option<String>,
+    /// The tree was damaged and had to be made again; the model has to know.
+    pub made_again: bool,
 }
 
 const FILE_NAME: &str = "workspace.json";
@@ -104,11 +104,11 @@ impl Workspace {
         is_over: &dyn Fn(&str) -> Result<bool>,
     ) -> Result<Prepared> {
         if let Some(workspace) = Self::find(settings, uuid)? {
-            let note = workspace.mend()?;
-            return Ok(Prepared { workspace, note });
+            let made_again = workspace.mend()?;
+            return Ok(Prepared { workspace, made_again });
         }
         let workspace = Self::make(settings, uuid, url, wish, is_over)?;
-        Ok(Prepared { workspace, note: None })
+        Ok(Prepared { workspace, made_again: false })
     }
 
     /// The work tree, where the model works.

@@ -1,0 +1,118 @@
+//! `config.yaml` and the environment become one typed `Config`. Everything wrong in it stops the
+//! start with one sentence; nothing is guessed, clamped or silently ignored. Never prints, never
+//! reads the process environment itself, never writes.
+
+mod check;
+mod choices;
+mod environment;
+mod field;
+mod nearest;
+mod secret;
+mod shell_words;
+mod source;
+mod tools;
+mod tree;
+mod unbuilt;
+mod url;
+
+use std::path::Path;
+
+pub use choices::{ExecutorBackend, Language, Provider, QueueBackend, TaskSource};
+pub use environment::{Lookup, variables};
+pub use secret::Secret;
+pub use tools::{
+    CommandExecutor, Compression, ContextStorage, Docker, Execution, Inheritance, Llm, Lmstudio, McpServer, Ollama,
+    Openai, Replay, Resources, TextEditorMcp,
+};
+pub use tree::{
+    Config, Consumer, Continuous, Database, FileListContext, Github, Gitlab, IssueToMrConversion, Local, PauseResume,
+    Planning, Producer, ProjectAgentRules, PullRequest, Queue, Rabbitmq, TaskStop, UserConfigApi, Workspace,
+};
+pub use unbuilt::refuse_unbuilt;
+
+use crate::error::{Error, Result};
+use environment::Origin;
+use field::Field;
+use source::Source;
+
+/// The file that is read when none is named.
+pub const DEFAULT_FILE: &str = "config.yaml";
+
+impl Config {
+    /// The configuration to work with: as `read`, and without anything this version cannot do.
+    pub fn load(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
+        let config = Self::read(path, env)?;
+        refuse_unbuilt(&config)?;
+        Ok(config)
+    }
+
+    /// File, then environment, checked.
+    ///
+    /// `path` must exist; without it `$CONFIG_FILE` must, and without that `config.yaml` may: a
+    /// fresh user can start from the environment alone.
+    pub fn read(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
+        let source = source(path, env)?;
+        let mut config = source.as_ref().map_or_else(|| Ok(Self::default()), Source::parse)?;
+        let origins = environment::apply(&mut config, env)?;
+        config.settle();
+        check::check(&config).map_err(|problem| blame(&problem, &origins, source.as_ref()))?;
+        Ok(config)
+    }
+
+    /// Refuses impossible values; `read` has done it, who changes a configuration does it again.
+    pub fn validate(&self) -> Result<()> {
+        check::check(self).map_err(|problem| blame(&problem, &[], None))
+    }
+
+    /// Tokens, keys, passwords, and the entries of MCP servers that are called like one; short
+    /// ones too, which the redactor leaves out.
+    pub fn secrets(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        Field::secrets(self, &mut found);
+        found
+    }
+
+    /// Brings what can be written in several ways to the one way the rest relies on.
+    fn settle(&mut self) {
+        if self.use_rabbitmq {
+            self.queue.backend = QueueBackend::Rabbitmq;
+        }
+        for api_url in [&mut self.github.api_url, &mut self.gitlab.api_url, &mut self.user_config_api.url] {
+            // No scheme is guessed here: a token would go out unencrypted.
+            *api_url = url::trimmed(api_url);
+        }
+        for base_url in [&mut self.llm.openai.base_url, &mut self.llm.ollama.endpoint] {
+            *base_url = url::with_scheme(base_url);
+        }
+        self.llm.lmstudio.base_url = url::with_v1(&self.llm.lmstudio.base_url);
+        // The server of the other forge has no token and no task to serve.
+        let other_forges: &[&str] = match self.task_source {
+            TaskSource::Github => &["gitlab"],
+            TaskSource::Gitlab => &["github"],
+            TaskSource::Local => &["github", "gitlab"],
+        };
+        self.mcp_servers.retain(|server| !other_forges.contains(&server.mcp_server_name.as_str()));
+    }
+}
+
+fn source(path: Option<&Path>, env: Lookup<'_>) -> Result<Option<Source>> {
+    let missing = |name: &Path| Error::host(format!("cannot read config `{}`: no such file", name.display()));
+    if let Some(path) = path {
+        return Source::read(path)?.map(Some).ok_or_else(|| missing(path));
+    }
+    if let Some(name) = environment::value(env, "CONFIG_FILE") {
+        let path = Path::new(&name);
+        return Source::read(path)?.map(Some).ok_or_else(|| missing(path).hint("CONFIG_FILE names it"));
+    }
+    Source::read(Path::new(DEFAULT_FILE))
+}
+
+/// Says where the bad value came from: the variable that set it, else the file.
+fn blame(problem: &check::Problem, origins: &[Origin], source: Option<&Source>) -> Error {
+    let check::Problem { key, text } = problem;
+    match (origins.iter().find(|(origin, _)| origin == key), source) {
+        (Some((_, variable)), _) => Error::host(format!("environment variable `{variable}`: `{key}` {text}")),
+        (None, Some(source)) => source.error_at(key, text),
+        (None, None) => Error::host(format!("config: `{key}` {text}")),
+    }
+}

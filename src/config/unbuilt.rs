@@ -1,0 +1,62 @@
+//! What the configuration can ask for and this version cannot do yet. Whoever builds one of these
+//! deletes its line here. Nothing that is asked for is silently left out.
+
+use super::{Config, ExecutorBackend, Language, Provider, QueueBackend, TaskSource};
+use crate::error::{Error, Result};
+
+/// The setting as people write it, whether it is asked for, and what to do instead.
+type Unbuilt = (&'static str, fn(&Config) -> bool, &'static str);
+
+const SQLITE: &str =
+    "tasks are kept in SQLite: set `database.url: sqlite:PATH` or leave the section and DATABASE_* out";
+
+#[rustfmt::skip]
+const UNBUILT: &[Unbuilt] = &[
+    ("task_source: github", |c| c.task_source == TaskSource::Github, "set `task_source: local` or TASK_SOURCE=local"),
+    ("task_source: gitlab", |c| c.task_source == TaskSource::Gitlab, "set `task_source: local` or TASK_SOURCE=local"),
+    ("llm.provider: openai", |c| c.llm.provider == Provider::Openai, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
+    ("llm.provider: ollama", |c| c.llm.provider == Provider::Ollama, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
+    ("llm.provider: lmstudio", |c| c.llm.provider == Provider::Lmstudio, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
+    ("llm.function_calling: false", |c| !c.llm.function_calling, "set it to true"),
+    ("queue.backend: rabbitmq", |c| c.queue.backend == QueueBackend::Rabbitmq, "set `queue.backend: spool` and leave `use_rabbitmq` out"),
+    ("continuous.enabled: true", |c| c.continuous.enabled, "set it to false and let a timer start the agent"),
+    ("planning.enabled: true", |c| c.planning.enabled, "set it to false"),
+    ("issue_to_mr_conversion.enabled: true", |c| c.issue_to_mr_conversion.enabled, "set it to false"),
+    ("project_agent_rules.enabled: true", |c| c.project_agent_rules.enabled, "set it to false"),
+    ("file_list_context.enabled: true", |c| c.file_list_context.enabled, "set it to false"),
+    ("user_config_api.enabled: true", |c| c.user_config_api.enabled, "set it to false"),
+    ("context_storage.compression.enabled: true", |c| c.context_storage.compression.enabled, "set it to false"),
+    ("context_storage.inheritance.enabled: true", |c| c.context_storage.inheritance.enabled, "set it to false"),
+    ("command_executor.backend: bubblewrap", |c| c.command_executor.backend == ExecutorBackend::Bubblewrap, "set it to auto"),
+    ("command_executor.backend: docker", |c| c.command_executor.backend == ExecutorBackend::Docker, "set it to auto"),
+    ("command_executor.backend: podman", |c| c.command_executor.backend == ExecutorBackend::Podman, "set it to auto"),
+    ("command_executor.environments", |c| !c.command_executor.environments.is_empty(), "leave it empty"),
+    ("command_executor.default_environment", |c| c.command_executor.default_environment.is_some(), "leave it out"),
+    ("mcp_servers", |c| !c.mcp_servers.is_empty(), "leave it empty"),
+    ("language: ja", |c| c.language == Language::Ja, "set `language: en`"),
+    ("ca_file", |c| c.ca_file.is_some(), "leave it out"),
+    ("database.url: postgres", |c| c.database.url.as_deref().is_some_and(is_postgres), SQLITE),
+    ("database.host", |c| c.database.host.is_some(), SQLITE),
+    ("database.port", |c| c.database.port.is_some(), SQLITE),
+    ("database.name", |c| c.database.name.is_some(), SQLITE),
+    ("database.user", |c| c.database.user.is_some(), SQLITE),
+    ("database.password", |c| c.database.password.is_some(), SQLITE),
+];
+
+/// Refuses what this version cannot do yet, with what to do instead.
+pub fn refuse_unbuilt(config: &Config) -> Result<()> {
+    match UNBUILT.iter().find(|(_, is_asked, _)| is_asked(config)) {
+        None => Ok(()),
+        Some((setting, _, instead)) => {
+            Err(Error::host(format!("config: this version cannot do `{setting}` yet; {instead}")))
+        }
+    }
+}
+
+/// Whether `url` names a PostgreSQL server.
+pub(super) fn is_postgres(url: &str) -> bool {
+    let scheme = url.split(':').next().unwrap_or_default();
+    // SQLAlchemy's `postgresql+psycopg2:` is what the earlier program wanted.
+    let scheme = scheme.split('+').next().unwrap_or_default().to_ascii_lowercase();
+    scheme == "postgres" || scheme == "postgresql"
+}

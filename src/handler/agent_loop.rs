@@ -1,0 +1,255 @@
+//! The loop: ask the model, append, run the calls, append, look around, repeat. Every way to stop
+//! is an outcome or a directive; what comes next is read from the history (`next_step`), so a
+//! resumed task runs the same code as a fresh one.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::error_limits::ErrorLimits;
+use super::next_step::{NextStep, next_step};
+use super::reply::{self, Fate, PreparedCall};
+use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens};
+use crate::context::{Parking, TaskContext, ToolRecord};
+use crate::control::{Control, Directive};
+use crate::error::Result;
+use crate::ports::{Llm, Request, ToolResult};
+use crate::prompts::{Prompt, Prompts};
+use crate::sys::fault;
+use crate::task::Outcome;
+use crate::text::{Redactor, head, head_and_tail};
+use crate::tools::{Toolbox, finish};
+
+/// How the loop ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LoopEnd {
+    /// With an outcome of the task.
+    Outcome(Outcome),
+    /// Something outside asks us to leave.
+    Directive(Directive),
+}
+
+/// Everything the loop works with.
+pub struct AgentLoop<'a, 'c> {
+    pub llm: &'a mut dyn Llm,
+    pub toolbox: &'a mut Toolbox,
+    pub context: &'a mut TaskContext,
+    pub control: &'a mut Control<'c>,
+    pub prompts: &'a Prompts,
+    pub redactor: &'a Redactor,
+    /// Replies of the model this task may have in all.
+    pub max_turns: u64,
+    /// Most estimated tokens of one tool result.
+    pub result_cap_tokens: u64,
+    /// Called after each completed turn.
+    pub on_turn: &'a mut dyn FnMut() -> Result<()>,
+}
+
+impl AgentLoop<'_, '_> {
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// As the model and the disk; the history on disk is valid then as well.
+    pub fn run(mut self) -> Result<LoopEnd> {
+        let mut limits = ErrorLimits::default();
+        // Calls found without a result were begun by a process that died: they are never run by us again.
+        let mut fresh: Vec<PreparedCall> = Vec::new();
+        loop {
+            match next_step(self.context.messages.current()) {
+                NextStep::Finish(outcome, unanswered) => {
+                    if let Some(call) = unanswered {
+                        self.answer(&call, &self.prompts.render(Prompt::FinishAccepted, &[]))?;
+                    }
+                    return Ok(LoopEnd::Outcome(outcome));
+                }
+                NextStep::Remind => {
+                    let reminder = self.prompts.render(Prompt::Reminder, &[]);
+                    self.context.messages.add(Message::text(Role::User, reminder), None)?;
+                }
+                NextStep::Answer(calls) => {
+                    let ended = self.answer_all(&calls, std::mem::take(&mut fresh), &mut limits)?;
+                    if let Some(end) = ended {
+                        return Ok(end);
+                    }
+                }
+                NextStep::Ask => {
+                    let directive = self.control.checkpoint()?;
+                    if directive != Directive::Continue {
+                        return Ok(LoopEnd::Directive(directive));
+                    }
+                    if let Some(reason) = self.exhausted() {
+                        return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
+                    }
+                    let (calls, is_cut) = self.ask()?;
+                    fresh = calls;
+                    if let Some(reason) = limits.count_reply(is_cut) {
+                        self.refuse_all(&fresh)?;
+                        return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A limit that is reached before the next request.
+    fn exhausted(&self) -> Option<String> {
+        if self.context.messages.count_replies() >= self.max_turns {
+            return Some(format!("the limit of {} model calls for one task is reached", self.max_turns));
+        }
+        let profile = self.llm.model();
+        let tools: u64 = self
+            .toolbox
+            .specs()
+            .iter()
+            .map(|spec| estimate_tokens(&spec.description) + estimate_tokens(&spec.schema.to_string()))
+            .sum();
+        let needed = self.context.messages.current_token_count() + tools + profile.max_output_tokens.unwrap_or(0);
+        (needed > profile.context_tokens).then(|| {
+            format!(
+                "the conversation of about {needed} tokens no longer fits the model's window of {} tokens",
+                profile.context_tokens
+            )
+        })
+    }
+
+    /// One turn of the model, appended. The calls it made, and whether it was cut off.
+    fn ask(&mut self) -> Result<(Vec<PreparedCall>, bool)> {
+        let turn = self.context.messages.count_replies();
+        let request = Request {
+            task: self.context.uuid(),
+            phase: "loop",
+            turn,
+            messages: self.context.messages.current(),
+            tools: self.toolbox.specs(),
+        };
+        let reply = self.llm.complete(&request)?;
+        fault::point("loop.replied");
+        let usage = reply.usage;
+        let limit = self.llm.model().max_output_tokens;
+        let prepared = reply::prepare(reply, turn, self.toolbox.specs(), limit);
+        let mut content = self.redactor.mask(&prepared.content);
+        if content.trim().is_empty() && prepared.calls.is_empty() {
+            // Strict servers refuse an assistant message with neither text nor calls.
+            content = "(no answer)".into();
+        }
+        log::info!("turn {}: {}", turn + 1, describe(&content, &prepared.calls));
+        let calls = prepared.calls.iter().map(|prepared| self.masked(&prepared.call)).collect();
+        self.context.messages.add(Message::assistant(content, calls), usage)?;
+        Parking::end(self.context.dir())?;
+        (self.on_turn)()?;
+        fault::point("loop.turn");
+        Ok((prepared.calls, prepared.is_cut))
+    }
+
+    fn masked(&self, call: &ToolCall) -> ToolCall {
+        ToolCall { arguments: self.redactor.mask(&call.arguments), ..call.clone() }
+    }
+
+    /// Gives every open call its result, in order. Calls of this run are executed.
+    fn answer_all(
+        &mut self,
+        open: &[ToolCall],
+        fresh: Vec<PreparedCall>,
+        limits: &mut ErrorLimits,
+    ) -> Result<Option<LoopEnd>> {
+        let alone = open.len() == 1;
+        let mut end = None;
+        for (index, call) in open.iter().enumerate() {
+            let Some(fresh) = fresh.iter().find(|fresh| fresh.call.id == call.id) else {
+                self.answer(call, &self.prompts.render(Prompt::Interrupted, &[]))?;
+                continue;
+            };
+            if index > 0 && end.is_none() {
+                let directive = self.control.checkpoint()?;
+                if directive != Directive::Continue {
+                    end = Some(LoopEnd::Directive(directive));
+                }
+            }
+            if end.is_some() {
+                // Every call needs a result, and this one honestly was not begun.
+                self.answer(call, &self.prompts.render(Prompt::NotRun, &[]))?;
+                continue;
+            }
+            let (result, arguments, duration_ms) = self.execute(call, &fresh.fate, alone);
+            fault::point("loop.tool_ran");
+            self.keep(call, &result, &arguments, duration_ms)?;
+            let counts = !matches!(fresh.fate, Fate::CutOff);
+            if counts && let Some(reason) = limits.count_tool_result(&call.name, result.is_error) {
+                end = Some(LoopEnd::Outcome(Outcome::failed(reason)));
+            }
+        }
+        Ok(end)
+    }
+
+    fn execute(&mut self, call: &ToolCall, fate: &Fate, alone: bool) -> (ToolResult, Arguments, u64) {
+        let started = Instant::now();
+        let (result, arguments) = match fate {
+            Fate::Run(arguments) if call.name == finish::NAME => {
+                // Alone and right it would have ended the task before we came here.
+                let result = match finish::outcome(arguments) {
+                    Ok(_) if !alone => ToolResult::good(self.prompts.render(Prompt::FinishAlone, &[])),
+                    Ok(_) => ToolResult::good(self.prompts.render(Prompt::FinishAccepted, &[])),
+                    Err(why) => ToolResult::error(why),
+                };
+                (result, arguments.clone())
+            }
+            Fate::Run(arguments) => (self.toolbox.call(&call.name, arguments), arguments.clone()),
+            Fate::Refuse(why) => (ToolResult::error(why.clone()), Arguments::new()),
+            Fate::Unknown => (self.toolbox.unknown(&call.name), Arguments::new()),
+            Fate::CutOff => (ToolResult::error(self.prompts.render(Prompt::CutOff, &[])), Arguments::new()),
+        };
+        (result, arguments, u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Appends a result to the history and to the record.
+    fn keep(&mut self, call: &ToolCall, result: &ToolResult, arguments: &Arguments, duration_ms: u64) -> Result<()> {
+        let text = self.capped(self.redactor.mask(&result.text))?;
+        log::info!("  {} -> {}", call.name, summary_of(result));
+        self.answer(call, &text)?;
+        let masked = ToolResult { text, ..result.clone() };
+        let arguments = self.redactor.mask(&Value::Object(arguments.clone()).to_string());
+        let arguments = serde_json::from_str(&arguments).unwrap_or_default();
+        let record = ToolRecord { tool_name: &call.name, arguments: &arguments, result: &masked, duration_ms };
+        self.context.tools.add_tool_call(&record)?;
+        Ok(())
+    }
+
+    fn answer(&mut self, call: &ToolCall, text: &str) -> Result<()> {
+        self.context.messages.add(Message::tool_result(call, text), None).map(drop)
+    }
+
+    fn refuse_all(&mut self, calls: &[PreparedCall]) -> Result<()> {
+        let text = self.prompts.render(Prompt::CutOff, &[]);
+        calls.iter().try_for_each(|prepared| self.answer(&prepared.call, &text))
+    }
+
+    /// Head and tail of a result that would eat too much of the window; the whole goes to a file.
+    fn capped(&self, text: String) -> Result<String> {
+        let tokens = estimate_tokens(&text);
+        if tokens <= self.result_cap_tokens {
+            return Ok(text);
+        }
+        let path = self.context.keep_output(self.context.messages.next_seq(), &text)?;
+        let share = self.result_cap_tokens as f64 / tokens as f64;
+        let max_bytes = (text.len() as f64 * share) as usize;
+        Ok(head_and_tail(&text, max_bytes, Some(&path.display().to_string())))
+    }
+}
+
+/// One line for the log.
+fn describe(content: &str, calls: &[PreparedCall]) -> String {
+    let line = |text: &str| head(text.lines().next().unwrap_or_default(), 100).to_owned();
+    if calls.is_empty() {
+        return format!("says: {}", line(content));
+    }
+    let calls = calls.iter().map(|prepared| format!("{} {}", prepared.call.name, line(&prepared.call.arguments)));
+    calls.collect::<Vec<_>>().join("; ")
+}
+
+fn summary_of(result: &ToolResult) -> String {
+    match (result.exit_code, result.is_error) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, true) => format!("error: {}", head(result.text.lines().next().unwrap_or_default(), 100)),
+        (None, false) => format!("{} characters", result.text.chars().count()),
+    }
+}

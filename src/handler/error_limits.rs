@@ -1,0 +1,35 @@
+//! How many errors in a row end a task. A success resets the count; nothing else does.
+
+use std::collections::HashMap;
+
+/// Consecutive errors of one tool.
+const MOST_TOOL_ERRORS: u32 = 3;
+/// Consecutive replies cut off at the output limit.
+const MOST_CUT_REPLIES: u32 = 3;
+
+/// The counters of one run.
+#[derive(Debug, Default)]
+pub struct ErrorLimits {
+    tool_errors: HashMap<String, u32>,
+    cut_replies: u32,
+}
+
+impl ErrorLimits {
+    /// Counts a tool's result; the reason to give up when the limit is reached.
+    pub fn count_tool_result(&mut self, tool: &str, is_error: bool) -> Option<String> {
+        if !is_error {
+            self.tool_errors.remove(tool);
+            return None;
+        }
+        let errors = self.tool_errors.entry(tool.to_owned()).or_default();
+        *errors += 1;
+        (*errors >= MOST_TOOL_ERRORS).then(|| format!("the tool `{tool}` failed {errors} times in a row"))
+    }
+
+    /// Counts a reply; the reason to give up when the limit is reached.
+    pub fn count_reply(&mut self, is_cut: bool) -> Option<String> {
+        self.cut_replies = if is_cut { self.cut_replies + 1 } else { 0 };
+        (self.cut_replies >= MOST_CUT_REPLIES)
+            .then(|| format!("the model's answer was cut off at its output limit {} times in a row", self.cut_replies))
+    }
+}

@@ -1,0 +1,253 @@
+//! The outcome table, applied by one function in one order: commit, push, pull request, summary,
+//! comment, labels, row, move. Each step is written down when it is done, and looked up before it
+//! is repeated, so finishing can be killed anywhere and go on.
+
+use std::cell::RefCell;
+
+use super::comment::{self, CommentFacts};
+use super::task_handler::Settings;
+use crate::context::{OutcomeFile, Step, TaskContext, TaskDb};
+use crate::error::{Kind, Result};
+use crate::ports::{Forge, Item, ItemState, ModelProfile, NewPullRequest, PullRequest};
+use crate::prompts::{Prompt, Prompts};
+use crate::sys::fault;
+use crate::task::OutcomeKind;
+use crate::text::Redactor;
+use crate::workspace::{Pushed, WorkState, Workspace};
+
+/// What finishing works with.
+pub struct Finisher<'a> {
+    pub forge: &'a dyn Forge,
+    pub settings: &'a Settings,
+    pub prompts: &'a Prompts,
+    pub redactor: &'a Redactor,
+    pub db: &'a RefCell<TaskDb>,
+    pub model: &'a ModelProfile,
+    pub has_commands: bool,
+    /// The item as last seen; `None` when it cannot be read.
+    pub item: Option<&'a Item>,
+}
+
+impl Finisher<'_> {
+    /// Applies the decision in `outcome`, from the first step that is not done. Returns how the task
+    /// ended, which a refused push can have changed.
+    ///
+    /// # Errors
+    /// Passing trouble and faults of this host; what is refused for good is recorded and told instead.
+    pub fn finish(
+        &self,
+        context: TaskContext,
+        mut outcome: OutcomeFile,
+        workspace: Option<Workspace>,
+    ) -> Result<OutcomeKind> {
+        let mut run = Run { finisher: self, context: &context, outcome: &mut outcome };
+        run.step(Step::Commit, |run| run.commit(workspace.as_ref()))?;
+        run.step(Step::Push, |run| run.push(workspace.as_ref()))?;
+        run.step(Step::PullRequest, |run| run.pull_request(workspace.as_ref()))?;
+        run.step(Step::Summary, Run::summary)?;
+        run.step(Step::Comment, Run::comment)?;
+        run.step(Step::Labels, Run::labels)?;
+        let kind = outcome.outcome.kind;
+        let reason = &outcome.outcome.reason;
+        let error = (!reason.is_empty()).then_some(reason.as_str());
+        self.db.borrow_mut().finish(context.uuid(), kind.status(), error, &context.statistics());
+        fault::point("finish.row");
+        let is_elsewhere = outcome.branch.is_some() || outcome.sha.is_none() || kind == OutcomeKind::Cancelled;
+        if is_elsewhere
+            && kind != OutcomeKind::Paused
+            && let Some(workspace) = workspace
+        {
+            workspace.remove()?;
+        }
+        fault::point("finish.workspace_removed");
+        context.leave(kind)?;
+        fault::point("finish.moved");
+        Ok(kind)
+    }
+}
+
+struct Run<'a> {
+    finisher: &'a Finisher<'a>,
+    context: &'a TaskContext,
+    outcome: &'a mut OutcomeFile,
+}
+
+impl Run<'_> {
+    fn step(&mut self, step: Step, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.outcome.is_done(step) {
+            return Ok(());
+        }
+        match work(self) {
+            Ok(()) => {}
+            // A permanent refusal is told where it can be told, and the next step runs.
+            Err(error) if error.kind() == Kind::Task => {
+                log::warn!("{}: {error:#}", self.context.metadata.message.key);
+                self.outcome.refusals.push(error.sentence().to_owned());
+            }
+            Err(error) => return Err(error),
+        }
+        fault::point(match step {
+            Step::Commit => "finish.commit",
+            Step::Push => "finish.push",
+            Step::PullRequest => "finish.pull_request",
+            Step::Summary => "finish.summary",
+            Step::Comment => "finish.comment",
+            Step::Labels => "finish.labels",
+        });
+        self.outcome.steps_done.push(step.name().to_owned());
+        self.outcome.save(self.context.dir())
+    }
+
+    /// Left-overs are committed; the commit with the work is noted.
+    fn commit(&mut self, workspace: Option<&Workspace>) -> Result<()> {
+        let Some(workspace) = workspace else { return Ok(()) };
+        let item = self.finisher.item;
+        let key = &self.context.metadata.message.key;
+        let title = item.map_or_else(|| key.to_string(), |item| comment::one_line(&item.title).to_owned());
+        let location = item.map_or_else(|| key.to_string(), |item| item.location.clone());
+        let prompts = self.finisher.prompts;
+        let message = prompts.render(Prompt::CommitMessage, &[("title", &title), ("item", &location)]);
+        let committed = workspace.commit(&message, self.finisher.redactor)?;
+        if !committed.left_out.is_empty() {
+            self.outcome.notes.push(prompts.fact("left_out", &[("files", &committed.left_out.join(", "))]));
+        }
+        match committed.state {
+            WorkState::Unchanged => {}
+            WorkState::At(sha) => {
+                self.outcome.sha = Some(sha.clone());
+                if self.outcome.outcome.kind == OutcomeKind::Cancelled {
+                    self.keep_patch(workspace, &sha)?;
+                }
+            }
+            WorkState::Held(sha, reason) => {
+                self.outcome.sha = Some(sha.clone());
+                self.fail_if_completed("the work could not be pushed");
+                self.outcome.refusals.insert(0, reason);
+                self.keep_patch(workspace, &sha)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The commit goes to the branch. Pushing the same commit again changes nothing, so a push that
+    /// may have happened needs no other look.
+    fn push(&mut self, workspace: Option<&Workspace>) -> Result<()> {
+        let (Some(workspace), Some(sha), None) = (workspace, self.outcome.sha.clone(), &self.outcome.patch) else {
+            return Ok(());
+        };
+        match workspace.push(&sha, workspace.branch())? {
+            Pushed::At(branch) => self.outcome.branch = Some(branch),
+            Pushed::Refused(reason) => {
+                self.fail_if_completed("the push was refused");
+                self.outcome.refusals.insert(0, reason);
+                self.keep_patch(workspace, &sha)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_patch(&mut self, workspace: &Workspace, sha: &str) -> Result<()> {
+        const FILE_NAME: &str = "work.patch";
+        workspace.write_patch(sha, &self.context.dir().join(FILE_NAME))?;
+        self.outcome.patch = Some(FILE_NAME.into());
+        Ok(())
+    }
+
+    fn fail_if_completed(&mut self, reason: &str) {
+        let outcome = &mut self.outcome.outcome;
+        if outcome.kind == OutcomeKind::Completed {
+            outcome.kind = OutcomeKind::Failed;
+            outcome.reason = reason.to_owned();
+        }
+    }
+
+    fn pull_request(&mut self, workspace: Option<&Workspace>) -> Result<()> {
+        let (Some(branch), OutcomeKind::Completed) = (self.outcome.branch.clone(), self.outcome.outcome.kind) else {
+            return Ok(());
+        };
+        let (Some(base), Some(item)) = (workspace.and_then(Workspace::base_branch), self.finisher.item) else {
+            return Ok(());
+        };
+        let key = &self.context.metadata.message.key;
+        let forge = self.finisher.forge;
+        // Looked up in every run: an earlier task's, or one whose answer we never saw.
+        let found = forge.find_pull_request(key, &branch)?.filter(|found| found.state == ItemState::Open);
+        let opened: Option<PullRequest> = match found {
+            Some(found) => Some(found),
+            None => {
+                let words = self.outcome.outcome.summary.as_str();
+                let reference = format!("#{}", key.identifier());
+                let body =
+                    self.finisher.prompts.render(Prompt::PullRequestBody, &[("words", words), ("item", &reference)]);
+                forge.open_pull_request(
+                    key,
+                    &NewPullRequest {
+                        title: comment::one_line(&item.title).to_owned(),
+                        body: self.finisher.redactor.mask(&body),
+                        head: branch,
+                        base: base.to_owned(),
+                        draft: self.finisher.settings.draft_pull_requests,
+                    },
+                )?
+            }
+        };
+        self.outcome.pr_url = opened.map(|opened| opened.url);
+        Ok(())
+    }
+
+    fn summary(&mut self) -> Result<()> {
+        let outcome = &self.outcome.outcome;
+        let text = if outcome.summary.is_empty() { &outcome.reason } else { &outcome.summary };
+        self.context.write_final_summary(text)
+    }
+
+    fn comment(&mut self) -> Result<()> {
+        let Some(name) = comment::name(self.outcome.outcome.kind, self.context.metadata.resumes) else {
+            return Ok(());
+        };
+        let (forge, key) = (self.finisher.forge, &self.context.metadata.message.key);
+        let marker = comment::marker(self.context, &name);
+        // Only in a run that took the task up again can the comment be there already.
+        if self.context.metadata.resumes > 0 {
+            let bot = forge.bot_login();
+            let ours = forge
+                .comments(key)?
+                .into_iter()
+                .find(|comment| comment.body.contains(&marker) && comment.author.eq_ignore_ascii_case(bot));
+            if let Some(ours) = ours {
+                self.outcome.comment = Some(ours.id);
+                return Ok(());
+            }
+        }
+        let facts = CommentFacts {
+            prompts: self.finisher.prompts,
+            context: self.context,
+            outcome: self.outcome,
+            model: self.finisher.model,
+            labels: &self.finisher.settings.labels,
+            has_commands: self.finisher.has_commands,
+            body_limit_chars: forge.body_limit_chars(),
+        };
+        let body = self.finisher.redactor.mask(&facts.body(&name));
+        self.outcome.comment = Some(forge.post_comment(key, &body)?);
+        Ok(())
+    }
+
+    fn labels(&mut self) -> Result<()> {
+        let labels = &self.finisher.settings.labels;
+        let (forge, key) = (self.finisher.forge, &self.context.metadata.message.key);
+        let add = match self.outcome.outcome.kind {
+            OutcomeKind::Completed => Some(&labels.done),
+            OutcomeKind::Failed | OutcomeKind::GaveUp => Some(&labels.failed),
+            OutcomeKind::Paused => Some(&labels.paused),
+            OutcomeKind::Stopped => Some(&labels.stopped),
+            OutcomeKind::Cancelled | OutcomeKind::Skipped | OutcomeKind::Parked => None,
+        };
+        // Added first: at no instant does the item look as if nobody had dealt with it.
+        if let Some(label) = add {
+            forge.add_label(key, label)?;
+        }
+        fault::point("finish.label_added");
+        forge.remove_label(key, &labels.processing)
+    }
+}

@@ -1,0 +1,20 @@
+//! From a claimed task to an applied outcome. Sees ports, the context and the workspace; names no
+//! forge, no model and no tool program.
+
+mod agent_loop;
+mod arguments;
+mod comment;
+mod error_limits;
+mod finish;
+mod next_step;
+mod opening;
+mod prepare;
+mod reply;
+mod task_handler;
+
+pub use arguments::normalise;
+pub use error_limits::ErrorLimits;
+pub use next_step::{NextStep, next_step};
+pub use prepare::{is_wanted, prepare};
+pub use reply::{Fate, Prepared, PreparedCall, prepare as prepare_reply};
+pub use task_handler::{Handled, Settings, TaskHandler, ToolSet, ToolSource};

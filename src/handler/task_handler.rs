@@ -1,0 +1,390 @@
+//! `TaskHandler::handle`: takes one claim to its end and gives it back to the queue. Here errors
+//! become outcomes or parkings; nowhere else.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use super::agent_loop::{AgentLoop, LoopEnd};
+use super::finish::Finisher;
+use super::{NextStep, next_step, opening, prepare};
+use crate::chat::{Message, Role};
+use crate::context::{Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
+use crate::control::{Control, Directive};
+use crate::error::{Error, Exit, Kind, Result};
+use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
+use crate::prompts::{Prompt, Prompts};
+use crate::sys::{clock, fault};
+use crate::task::{Labels, Outcome, OutcomeKind, TaskId, TaskKey};
+use crate::text::Redactor;
+use crate::tools::Toolbox;
+use crate::workspace::{self, Workspace, ref_segment};
+
+/// Choices of the operator.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The six labels.
+    pub labels: Labels,
+    /// Begin of branch names.
+    pub branch_prefix: String,
+    /// Open pull requests as drafts.
+    pub draft_pull_requests: bool,
+    /// Replies of the model one task may have.
+    pub max_turns: u64,
+    /// Most estimated tokens of one tool result.
+    pub result_cap_tokens: u64,
+    /// Claims without a turn after which a task is given up; for the message.
+    pub max_attempts: u32,
+    /// File whose presence pauses; `None` when pausing is off.
+    pub pause_signal: Option<PathBuf>,
+    /// Stop a task when the bot is unassigned.
+    pub stops_when_unassigned: bool,
+    /// Repositories of tasks.
+    pub workspace: workspace::Settings,
+}
+
+/// The tools of one task.
+pub struct ToolSet {
+    /// The toolbox.
+    pub toolbox: Toolbox,
+    /// Wire name of the tool that runs commands, if there is one.
+    pub command_tool: Option<String>,
+}
+
+/// Makes the tools of a task, and cleans up after those of a run that died.
+pub trait ToolSource {
+    /// Tools for the task whose workspace this is.
+    ///
+    /// # Errors
+    /// `Kind::Host` when a required tool cannot work here.
+    fn tools(&self, uuid: TaskId, workspace: &Workspace) -> Result<ToolSet>;
+    /// Whether commands can be run.
+    fn has_commands(&self) -> bool;
+    /// Ends processes of this task that a crash left.
+    fn end_leftovers(&self, uuid: TaskId);
+}
+
+/// How a claim ended, for the pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handled {
+    /// How the task ended.
+    pub kind: OutcomeKind,
+    /// What it means for the exit code.
+    pub exit: Exit,
+    /// The pass must end: every other task would meet the same.
+    pub ends_pass: bool,
+}
+
+/// Works on tasks.
+pub struct TaskHandler<'a> {
+    /// Where they come from.
+    pub forge: &'a dyn Forge,
+    /// Who works on them.
+    pub llm: &'a mut dyn Llm,
+    /// What it works with.
+    pub tools: &'a dyn ToolSource,
+    /// Where it is written down.
+    pub contexts: &'a Contexts,
+    /// Where it is indexed.
+    pub db: &'a RefCell<TaskDb>,
+    /// What is said.
+    pub prompts: &'a Prompts,
+    /// What is never said.
+    pub redactor: &'a Redactor,
+    /// How.
+    pub settings: &'a Settings,
+}
+
+/// Where a claim stands when its work is over or cannot go on.
+enum End {
+    Finished(OutcomeKind),
+    Skipped,
+    Directive,
+}
+
+impl TaskHandler<'_> {
+    /// Takes one claim to its end.
+    ///
+    /// # Errors
+    /// Only when the queue itself cannot be written.
+    pub fn handle(&mut self, queue: &mut dyn TaskQueue, mut claim: Claim) -> Result<Handled> {
+        let key = claim.message.key.clone();
+        log::info!("{key}: begins ({})", claim.message.uuid);
+        let end = self.work(queue, &mut claim);
+        let now_ms = clock::now_ms();
+        let handled = |kind, exit, ends_pass| Ok(Handled { kind, exit, ends_pass });
+        match end {
+            Ok(End::Finished(kind)) => {
+                log::info!("{key}: {}", kind.name());
+                let exit = match kind {
+                    OutcomeKind::Failed | OutcomeKind::GaveUp => Exit::TaskFailed,
+                    _ => Exit::Done,
+                };
+                if kind == OutcomeKind::GaveUp {
+                    queue.give_up(claim)?
+                } else {
+                    queue.remove(claim)?
+                }
+                handled(kind, exit, false)
+            }
+            Ok(End::Skipped) => {
+                queue.remove(claim)?;
+                handled(OutcomeKind::Skipped, Exit::Done, false)
+            }
+            Ok(End::Directive) => {
+                log::info!("{key}: parked, we were asked to end");
+                queue.park(claim, now_ms)?;
+                handled(OutcomeKind::Parked, Exit::Parked, true)
+            }
+            Err(error) if error.kind() == Kind::Later => {
+                let not_before_ms = self.count_parking(&claim, &error, now_ms);
+                log::warn!("{key}: parked until {}: {error:#}", clock::rfc3339(not_before_ms));
+                queue.park(claim, not_before_ms)?;
+                handled(OutcomeKind::Parked, Exit::Parked, true)
+            }
+            Err(error) if error.kind() == Kind::Host => {
+                log::error!("{key}: parked: {error:#}");
+                queue.park(claim, now_ms)?;
+                handled(OutcomeKind::Parked, Exit::Host, true)
+            }
+            Err(error) => {
+                // As if we had been killed: the attempt counts, so a bug cannot go on for ever.
+                log::error!("{key}: left for the next pass: {error:#}");
+                queue.abandon(claim);
+                handled(OutcomeKind::Parked, Exit::Bug, true)
+            }
+        }
+    }
+
+    /// When to try again after passing trouble. A known end does not count as one more failure.
+    fn count_parking(&self, claim: &Claim, error: &Error, now_ms: u64) -> u64 {
+        let dir = self.contexts.running_dir(claim.message.uuid);
+        if let Some(until_ms) = error.not_before_ms() {
+            return until_ms.max(now_ms);
+        }
+        if !dir.is_dir() {
+            return Parking::begin(now_ms).next_try_ms(now_ms);
+        }
+        let parking = Parking::load(&dir, now_ms);
+        if let Err(error) = parking.count_one(&dir) {
+            log::warn!("{error:#}");
+        }
+        parking.next_try_ms(now_ms)
+    }
+
+    fn work(&mut self, queue: &mut dyn TaskQueue, claim: &mut Claim) -> Result<End> {
+        let key = claim.message.key.clone();
+        let place = self.contexts.find(claim.message.uuid);
+        if place == Place::Completed {
+            log::info!("{key}: was finished before; only its queue entry was left");
+            return Ok(End::Finished(OutcomeKind::Completed));
+        }
+        let begun = place != Place::Nowhere;
+        let item = match self.forge.item(&key) {
+            Err(error) if error.kind() == Kind::Task => {
+                let context = self.open(claim, begun, None)?;
+                return self.finish(context, Outcome::failed(error.sentence()), None);
+            }
+            item => item?,
+        };
+        if !begun && !self.check(&key, item.as_ref())? {
+            return Ok(End::Skipped);
+        }
+        let mut context = self.open(claim, begun, item.as_ref())?;
+        fault::point("context.opened");
+        if begun {
+            self.tools.end_leftovers(context.uuid());
+        }
+        if let Some(decided) = OutcomeFile::load(context.dir())? {
+            log::info!("{key}: decided before ({}); only finishing goes on", decided.outcome.kind.name());
+            return self.apply(context, decided, item.as_ref());
+        }
+        let outcome = match self.outcome(queue, claim, &mut context, place, item.as_ref()) {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => return Ok(End::Directive),
+            Err(error) if error.kind() == Kind::Task => {
+                log::warn!("{key}: {error:#}");
+                Outcome::failed(error.sentence())
+            }
+            Err(error)
+                if error.kind() == Kind::Later
+                    && Parking::load(context.dir(), clock::now_ms()).is_hopeless(clock::now_ms()) =>
+            {
+                Outcome::failed(format!("waited seven days in vain: {}", error.sentence()))
+            }
+            Err(error) => return Err(error),
+        };
+        self.finish(context, outcome, item.as_ref())
+    }
+
+    /// Whether work on a fresh task should begin; takes the item in hand where a producer died
+    /// before it could.
+    fn check(&self, key: &TaskKey, item: Option<&Item>) -> Result<bool> {
+        let labels = &self.settings.labels;
+        let Some(item) = item else {
+            log::info!("{key}: skipped, it does not exist any more");
+            return Ok(false);
+        };
+        if item.state != ItemState::Open {
+            log::info!("{key}: skipped, it was closed before work began");
+            if item.has_label(&labels.processing) {
+                self.forge.remove_label(key, &labels.processing)?;
+            }
+            return Ok(false);
+        }
+        if item.has_label(&labels.bot) {
+            return prepare(self.forge, labels, item);
+        }
+        let taken = item.has_label(&labels.processing);
+        if !taken {
+            log::info!("{key}: skipped, its label was taken away before work began");
+        }
+        Ok(taken)
+    }
+
+    fn open(&self, claim: &Claim, begun: bool, item: Option<&Item>) -> Result<TaskContext> {
+        let context = if begun {
+            self.contexts.resume(&claim.message)?
+        } else {
+            let repository = item.map_or_else(|| claim.message.key.repository(), |item| item.repository.clone());
+            let bot = self.forge.bot_login();
+            let assigned = item.is_some_and(|item| item.assignees.iter().any(|login| login.eq_ignore_ascii_case(bot)));
+            self.contexts.create(Metadata::new(claim.message.clone(), repository, assigned))?
+        };
+        self.db.borrow_mut().register(&context.metadata);
+        Ok(context)
+    }
+
+    /// The work itself; `None` when we were asked to end.
+    fn outcome(
+        &mut self,
+        queue: &mut dyn TaskQueue,
+        claim: &mut Claim,
+        context: &mut TaskContext,
+        place: Place,
+        item: Option<&Item>,
+    ) -> Result<Option<Outcome>> {
+        let key = claim.message.key.clone();
+        if claim.exhausted {
+            let reason = format!("the process died {} times at the same place", self.settings.max_attempts);
+            return Ok(Some(Outcome::of(OutcomeKind::GaveUp, reason)));
+        }
+        let Some(item) = item.filter(|item| item.state == ItemState::Open) else {
+            return Ok(Some(Outcome::of(OutcomeKind::Cancelled, "closed while in work")));
+        };
+        if place == Place::Paused {
+            self.forge.add_label(&key, &self.settings.labels.processing)?;
+            self.forge.remove_label(&key, &self.settings.labels.paused)?;
+        }
+        let (workspace, made_again) = self.workspace(context.uuid(), item)?;
+        let ToolSet { mut toolbox, command_tool } = self.tools.tools(context.uuid(), &workspace)?;
+        toolbox.add_spec(crate::tools::finish::spec());
+        self.open_conversation(context, item, workspace.branch(), command_tool.as_deref())?;
+        if made_again {
+            self.tell_made_again(context)?;
+        }
+        let watches = self.settings.stops_when_unassigned && context.metadata.bot_assigned;
+        let pause_signal = self.settings.pause_signal.clone();
+        let mut control = Control::new(self.forge, key, &self.settings.labels, pause_signal, watches);
+        let end = AgentLoop {
+            llm: self.llm,
+            toolbox: &mut toolbox,
+            context,
+            control: &mut control,
+            prompts: self.prompts,
+            redactor: self.redactor,
+            max_turns: self.settings.max_turns,
+            result_cap_tokens: self.settings.result_cap_tokens,
+            on_turn: &mut || queue.turn_completed(claim),
+        }
+        .run()?;
+        // What was closed while the model worked gets no pull request.
+        let end = match end {
+            LoopEnd::Outcome(outcome) if outcome.kind == OutcomeKind::Completed => match control.final_checkpoint()? {
+                Directive::Cancel => LoopEnd::Directive(Directive::Cancel),
+                _ => LoopEnd::Outcome(outcome),
+            },
+            end => end,
+        };
+        Ok(match end {
+            LoopEnd::Outcome(outcome) => Some(outcome),
+            LoopEnd::Directive(Directive::Pause) => Some(Outcome::of(OutcomeKind::Paused, "the pause signal is up")),
+            LoopEnd::Directive(Directive::Stop) => Some(Outcome::of(OutcomeKind::Stopped, "the bot was unassigned")),
+            LoopEnd::Directive(Directive::Cancel) => {
+                Some(Outcome::of(OutcomeKind::Cancelled, "closed, or the processing label taken away, while in work"))
+            }
+            LoopEnd::Directive(Directive::Park | Directive::Continue) => None,
+        })
+    }
+
+    fn workspace(&self, uuid: TaskId, item: &Item) -> Result<(Workspace, bool)> {
+        let source = self.forge.repository(&item.key)?;
+        let number = item.key.identifier();
+        let wish = format!("{}issue-{}", self.settings.branch_prefix, ref_segment(&number, &item.key.hash16()));
+        let is_over = |branch: &str| {
+            let found = self.forge.find_pull_request(&item.key, branch)?;
+            Ok(found.is_some_and(|found| found.state != ItemState::Open))
+        };
+        let prepared = Workspace::prepare(&self.settings.workspace, uuid, &source.url, &wish, &is_over)?;
+        Ok((prepared.workspace, prepared.made_again))
+    }
+
+    /// Tells the model that its tree was cloned again, where the history takes it.
+    fn tell_made_again(&self, context: &mut TaskContext) -> Result<()> {
+        let note = self.prompts.render(Prompt::WorkTreeMadeAgain, &[]);
+        match next_step(context.messages.current()) {
+            NextStep::Finish(..) => Ok(()),
+            NextStep::Answer(calls) => {
+                let text = format!("{}\n{note}", self.prompts.render(Prompt::Interrupted, &[]));
+                calls
+                    .iter()
+                    .try_for_each(|call| context.messages.add(Message::tool_result(call, &text), None).map(drop))
+            }
+            NextStep::Ask | NextStep::Remind => context.messages.add(Message::text(Role::User, note), None).map(drop),
+        }
+    }
+
+    /// Standing orders and the task, unless they are there.
+    fn open_conversation(
+        &self,
+        context: &mut TaskContext,
+        item: &Item,
+        branch: &str,
+        command_tool: Option<&str>,
+    ) -> Result<()> {
+        // By count, since a process can die between the two.
+        if context.messages.count_messages() == 0 {
+            let system = opening::system_prompt(self.prompts, branch, command_tool);
+            context.messages.add(Message::text(Role::System, system), None)?;
+        }
+        if context.messages.count_messages() == 1 {
+            let task = self.redactor.mask(&opening::task_prompt(self.prompts, self.forge, item)?);
+            context.messages.add(Message::text(Role::User, task), None)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, context: TaskContext, outcome: Outcome, item: Option<&Item>) -> Result<End> {
+        let outcome = Outcome { summary: self.redactor.mask(&outcome.summary), ..outcome };
+        let decided = OutcomeFile::new(outcome);
+        // From here on the decision stands: it is on the disk before anything outside changes.
+        decided.save(context.dir())?;
+        fault::point("finish.decided");
+        self.apply(context, decided, item)
+    }
+
+    fn apply(&self, context: TaskContext, decided: OutcomeFile, item: Option<&Item>) -> Result<End> {
+        let workspace = Workspace::find(&self.settings.workspace, context.uuid())?;
+        self.tools.end_leftovers(context.uuid());
+        let finisher = Finisher {
+            forge: self.forge,
+            settings: self.settings,
+            prompts: self.prompts,
+            redactor: self.redactor,
+            db: self.db,
+            model: self.llm.model(),
+            has_commands: self.tools.has_commands(),
+            item,
+        };
+        finisher.finish(context, decided, workspace).map(End::Finished)
+    }
+}
