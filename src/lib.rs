@@ -1,12 +1,16 @@
-#![doc = "placeholder"]
+#![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod chat;
+pub mod cli;
+pub mod commands;
 pub mod config;
 pub mod context;
 pub mod control;
 pub mod error;
+pub mod forge;
 pub mod handler;
 pub mod llm;
+pub mod logging;
 pub mod ports;
 pub mod prompts;
 pub mod queue;

@@ -83,7 +83,12 @@ impl Spool {
         for state in State::ALL {
             file::create_dir(&dir.join(state.directory()))?;
         }
-        Ok(Self { dir: dir.to_path_buf(), max_attempts, listing: VecDeque::new() })
+        Ok(Self::at(dir, max_attempts))
+    }
+
+    /// The spool as it is, nothing made: enough for looking at it.
+    pub fn at(dir: &Path, max_attempts: u32) -> Self {
+        Self { dir: dir.to_path_buf(), max_attempts, listing: VecDeque::new() }
     }
 
     /// Takes one of `max_consumers` slots, held while the returned file lives; `None` when all are taken.

@@ -94,9 +94,25 @@ pub fn names(dir: &Path) -> Result<Vec<String>> {
 /// # Errors
 /// `Kind::Host` when any step fails.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace_with_mode(path, bytes, None)
+}
+
+/// Like [`replace`], for a file that belongs to a person: its permissions stay as they are.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_synced_keeping_mode(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mode = fs::metadata(path).map_err(|source| error("write", path, source))?.mode() & 0o7777;
+    replace_with_mode(path, bytes, Some(mode))
+}
+
+fn replace_with_mode(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<()> {
     let temporary = temporary_beside(path);
     let written = create_new(&temporary, PRIVATE_FILE).and_then(|mut file| {
         write_whole(&mut file, bytes)?;
+        if let Some(mode) = mode {
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
         fault::io()?;
         file.sync_all()
     });

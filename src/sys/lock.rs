@@ -55,6 +55,22 @@ pub fn try_hold(path: &Path) -> Result<Option<File>> {
     Ok(locked.then_some(opened))
 }
 
+/// Like [`try_hold`], but waits for whoever has it; for work of milliseconds only. The kernel frees
+/// the lock of a process that dies, so the wait ends.
+///
+/// # Errors
+/// `Kind::Host` when it cannot be opened or locked.
+pub fn hold(path: &Path) -> Result<File> {
+    let opened = open_lock_file(path)?;
+    loop {
+        match opened.lock() {
+            Ok(()) => return Ok(opened),
+            Err(source) if source.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(file::error("lock", path, source)),
+        }
+    }
+}
+
 /// Runs `work` while holding the lock file `path` through `fd-lock`; `None` when somebody else has it.
 ///
 /// # Errors

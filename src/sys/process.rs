@@ -183,6 +183,23 @@ impl Program {
         Ok(Finished { ending, stdout, stderr, duration: started.elapsed() })
     }
 
+    /// Runs it to its end with our own stdout and stderr, for a person who watches; `true` when it
+    /// ended with code 0. Limits do not apply.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be started.
+    pub fn run_visibly(&self) -> Result<bool> {
+        let status = std::process::Command::new(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .status()
+            .context(Kind::Host, || format!("cannot run `{}`", self.program.display()))?;
+        Ok(status.success())
+    }
+
     /// Reads until the child ends; the reason when it has to be ended by us.
     fn watch(&self, child: &mut Child, streams: &mut [Stream; 2], started: Instant) -> io::Result<Option<Ending>> {
         // The pidfd becomes readable when the child ends. Without one (old kernels) we look now and then.

@@ -130,7 +130,6 @@ fn environment(settings: &Settings, base: Vec<(String, OsString)>) -> Vec<(Strin
         ("SSH_ASKPASS_REQUIRE", "never"),
         ("GIT_EDITOR", "false"),
         ("GIT_LFS_SKIP_SMUDGE", "1"),
-        ("GIT_PROTOCOL_FROM_USER", "0"),
     ];
     env.extend(fixed.map(|(name, value)| (name.into(), value.into())));
     // Works without HOME and without any configuration of the user (case C52).

@@ -1,0 +1,72 @@
+//! The consumer: works on queued tasks, one after the other, until none is left.
+
+use std::cell::RefCell;
+
+use super::setup::Setup;
+use crate::config::QueueBackend;
+use crate::error::{Exit, Result};
+use crate::handler::TaskHandler;
+use crate::llm::{Ledger, Retrying};
+use crate::ports::{Llm, TaskQueue};
+use crate::sys::{file, signal};
+use crate::workspace;
+
+/// Works until the queue is empty, a task says that the pass must end, or we are asked to end.
+pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
+    let slot = match setup.config.queue.backend {
+        QueueBackend::Spool => {
+            let slot = setup.spool()?.consumer_slot(setup.config.queue.max_consumers)?;
+            if slot.is_none() {
+                log::info!("all {} consumer slots are taken; nothing is done", setup.config.queue.max_consumers);
+                return Ok(Exit::Done);
+            }
+            slot
+        }
+        QueueBackend::Memory | QueueBackend::Rabbitmq => None,
+    };
+    if !queue.has_waiting()? {
+        log::info!("no task is waiting");
+        return Ok(Exit::Done);
+    }
+    // Probed before the first claim: what is wrong with this host must not cost a task an attempt.
+    let workspace_settings = setup.workspace_settings();
+    log::debug!("{}", workspace::check_installed(&workspace_settings)?);
+    file::create_dir(setup.contexts.base_dir())?;
+    let forge = setup.forge()?;
+    forge.probe()?;
+    let tools = setup.tools()?;
+    let db = RefCell::new(setup.db());
+    let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
+    llm.probe()?;
+    let settings = setup.handler_settings(llm.model().context_tokens);
+    let mut handler = TaskHandler {
+        forge: forge.as_ref(),
+        llm: &mut llm,
+        tools: &tools,
+        contexts: &setup.contexts,
+        db: &db,
+        prompts: &setup.prompts,
+        redactor: &setup.redactor,
+        settings: &settings,
+    };
+    let mut exit = Exit::Done;
+    loop {
+        if signal::termination_requested() {
+            log::info!("asked to end; what waits stays queued");
+            exit = exit.worse(Exit::Parked);
+            break;
+        }
+        if setup.is_paused() {
+            log::info!("the pause signal is up; what waits stays queued");
+            break;
+        }
+        let Some(claim) = queue.claim()? else { break };
+        let handled = handler.handle(queue, claim)?;
+        exit = exit.worse(handled.exit);
+        if handled.ends_pass {
+            break;
+        }
+    }
+    drop(slot);
+    Ok(exit)
+}

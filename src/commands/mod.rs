@@ -1,0 +1,77 @@
+//! The use cases, and the only place where concrete adapters are chosen and wired.
+
+mod consume;
+mod demo;
+mod produce;
+mod setup;
+mod status;
+
+use crate::cli::{Command, Invocation, Mode};
+use crate::config::Config;
+use crate::error::{Error, Exit, Result};
+use crate::logging::{self, LogSettings};
+use crate::sys::signal;
+use crate::text::Redactor;
+
+use setup::Setup;
+
+/// Carries out what was typed.
+///
+/// # Errors
+/// Of the kind that decides the exit code.
+pub fn run(invocation: &Invocation) -> Result<Exit> {
+    match &invocation.command {
+        Command::Print(text) => {
+            print(text);
+            Ok(Exit::Done)
+        }
+        Command::Demo { dir } => demo::demo(dir),
+        Command::Status { json } => {
+            let (config, redactor) = load(invocation)?;
+            print(&redactor.mask(&status::status(&config, *json)?));
+            Ok(Exit::Done)
+        }
+        Command::Run(mode) => {
+            let (config, redactor) = load(invocation)?;
+            if invocation.continuous {
+                return Err(Error::host("this version cannot run with --continuous yet")
+                    .hint("start it from a systemd timer or from cron"));
+            }
+            signal::listen()?;
+            let log = LogSettings { path: &config.logs, debug: config.debug, verbose: invocation.verbose };
+            logging::start(&log, &redactor)?;
+            work(&Setup::new(config, redactor)?, *mode)
+        }
+        Command::Exec(_) => Err(Error::bug("`__exec` is handled by main")),
+    }
+}
+
+fn load(invocation: &Invocation) -> Result<(Config, Redactor)> {
+    let config = Config::load(invocation.config.as_deref(), &|name| std::env::var(name).ok())?;
+    let redactor = Redactor::new(config.secrets());
+    Ok((config, redactor))
+}
+
+fn work(setup: &Setup, mode: Mode) -> Result<Exit> {
+    if setup.is_paused() {
+        log::info!("the pause signal is up: nothing is done");
+        return Ok(Exit::Done);
+    }
+    let mut queue = setup.queue(mode)?;
+    let produced = match mode {
+        Mode::Consumer => Exit::Done,
+        Mode::Producer => return produce::produce(setup, queue.as_mut()),
+        // What waits is worked on even when nothing new can be fetched.
+        Mode::Both => produce::produce(setup, queue.as_mut()).unwrap_or_else(|error| {
+            log::error!("{error:#}");
+            Exit::from(error.kind())
+        }),
+    };
+    Ok(produced.worse(consume::consume(setup, queue.as_mut())?))
+}
+
+fn print(text: &str) {
+    use std::io::Write as _;
+    // A reader that went away (`| head`) is no error.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

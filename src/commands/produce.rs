@@ -1,0 +1,91 @@
+//! One producer pass: paused tasks come back, labelled items become queue entries.
+
+use std::collections::HashSet;
+
+use super::setup::Setup;
+use crate::config::QueueBackend;
+use crate::error::{Exit, Kind, Result};
+use crate::handler::{is_wanted, prepare};
+use crate::ports::{Forge, Publisher, TaskQueue};
+use crate::sys::clock;
+use crate::task::{TaskId, TaskKey, TaskMessage};
+
+/// Runs one pass, unless another producer is at it.
+pub fn produce(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
+    let forge = setup.forge()?;
+    forge.probe()?;
+    let mut pass = Pass { setup, forge: forge.as_ref(), published: 0 };
+    if queue.produce(&mut |publisher| pass.run(publisher))? {
+        log::info!("{} tasks queued", pass.published);
+    } else {
+        log::info!("another producer is at it; nothing is queued");
+    }
+    Ok(Exit::Done)
+}
+
+struct Pass<'a> {
+    setup: &'a Setup,
+    forge: &'a dyn Forge,
+    published: u64,
+}
+
+impl Pass<'_> {
+    fn run(&mut self, publisher: &mut dyn Publisher) -> Result<()> {
+        // Looked at after the spool: a task on its way into paused/ is seen in one of the two.
+        let paused = self.setup.contexts.paused_tasks()?;
+        let paused_keys: HashSet<TaskKey> = paused.iter().map(|message| message.key.clone()).collect();
+        for message in paused {
+            let path = self.setup.contexts.base_dir().join("paused").join(message.uuid.to_string());
+            self.take_up(publisher, TaskMessage { paused_context_path: Some(path.display().to_string()), ..message })?;
+        }
+        if self.setup.config.queue.backend == QueueBackend::Memory {
+            for message in self.setup.contexts.unfinished_tasks()? {
+                self.take_up(publisher, message)?;
+            }
+        }
+        for key in self.forge.candidates()? {
+            if publisher.is_active(&key) || paused_keys.contains(&key) {
+                continue;
+            }
+            match self.publish(publisher, &key) {
+                Err(error) if error.kind() == Kind::Task => log::warn!("{key}: not queued: {error:#}"),
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, publisher: &mut dyn Publisher, key: &TaskKey) -> Result<()> {
+        // Read again: lists are stale, and another host may have been faster.
+        let Some(item) = self.forge.item(key)?.filter(|item| is_wanted(item, &self.setup.labels())) else {
+            log::info!("{key}: not queued, it does not carry the label any more");
+            return Ok(());
+        };
+        if item.author == "ghost" {
+            log::warn!("{key}: its author is unknown; worked on with the base configuration");
+        }
+        let message = TaskMessage {
+            key: item.key.clone(),
+            uuid: TaskId::new_v4(),
+            user: Some(item.author.clone()),
+            enqueued_at: clock::now_rfc3339(),
+            paused_context_path: None,
+        };
+        publisher.publish(&message, &mut || prepare(self.forge, &self.setup.labels(), &item))?;
+        log::info!("{key}: queued as {}", message.uuid);
+        self.published += 1;
+        Ok(())
+    }
+
+    /// Queues a task again that has a context and no entry.
+    fn take_up(&mut self, publisher: &mut dyn Publisher, message: TaskMessage) -> Result<()> {
+        if publisher.has_entry(message.uuid) {
+            return Ok(());
+        }
+        let message = TaskMessage { enqueued_at: clock::now_rfc3339(), ..message };
+        publisher.publish(&message, &mut || Ok(true))?;
+        log::info!("{}: queued again as {}", message.key, message.uuid);
+        self.published += 1;
+        Ok(())
+    }
+}

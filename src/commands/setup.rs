@@ -1,0 +1,201 @@
+//! From configuration to working parts: which forge, which model, which queue, which tools.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::cli::Mode;
+use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, TaskSource};
+use crate::context::{Contexts, TaskDb};
+use crate::error::{Error, Result};
+use crate::forge::Local;
+use crate::handler::{Settings, ToolSet, ToolSource};
+use crate::llm::Replay;
+use crate::ports::{Forge, Llm, TaskQueue};
+use crate::prompts::Prompts;
+use crate::queue::{MemoryQueue, Spool};
+use crate::sys::file::Sync;
+use crate::task::{Labels, TaskId};
+use crate::text::Redactor;
+use crate::tools::Toolbox;
+use crate::tools::command_executor::{CommandExecutor, Host, Limits, end_leftovers};
+use crate::tools::text_editor::TextEditor;
+use crate::workspace::{self, Workspace};
+
+/// What our own account is called on the local forge.
+const LOCAL_BOT: &str = "coding-agent";
+
+/// Variables that git may need to reach a remote; nothing else of our environment goes to it.
+const GIT_ENVIRONMENT: [&str; 15] = [
+    "PATH",
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "TMPDIR",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+    "ALL_PROXY",
+];
+
+/// Configuration and what is made of it once.
+pub struct Setup {
+    pub config: Config,
+    pub redactor: Redactor,
+    pub prompts: Prompts,
+    pub contexts: Contexts,
+}
+
+impl Setup {
+    pub fn new(config: Config, redactor: Redactor) -> Result<Self> {
+        let prompts = Prompts::load(config.prompts_dir.as_deref())?;
+        let storage = &config.context_storage;
+        let contexts = Contexts::new(&storage.base_dir, Sync::Now, storage.enabled);
+        Ok(Self { contexts, prompts, redactor, config })
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.pause_signal().is_some_and(|path| path.exists())
+    }
+
+    pub fn pause_signal(&self) -> Option<PathBuf> {
+        let pause = &self.config.pause_resume;
+        pause.enabled.then(|| pause.signal_file.clone())
+    }
+
+    pub fn labels(&self) -> Labels {
+        Labels::default()
+    }
+
+    pub fn forge(&self) -> Result<Box<dyn Forge>> {
+        match self.config.task_source {
+            TaskSource::Local => {
+                let tasks_dir = self.config.local.tasks_dir.clone();
+                Ok(Box::new(Local::new(tasks_dir, LOCAL_BOT.into(), self.labels())))
+            }
+            other => Err(Error::bug(format!("task source `{}` passed the configuration", other.name()))),
+        }
+    }
+
+    pub fn llm(&self) -> Result<impl Llm> {
+        let llm = &self.config.llm;
+        match (llm.provider, &llm.replay.file) {
+            (Provider::Replay, Some(file)) => Replay::open(file, llm.replay.context_length),
+            (other, _) => Err(Error::bug(format!("provider `{}` passed the configuration", other.name()))),
+        }
+    }
+
+    /// The queue; one in memory lives in this process only, so it needs both halves of the job.
+    pub fn queue(&self, mode: Mode) -> Result<Box<dyn TaskQueue>> {
+        let queue = &self.config.queue;
+        match queue.backend {
+            QueueBackend::Spool => Ok(Box::new(self.spool()?)),
+            QueueBackend::Memory if mode == Mode::Both => {
+                Ok(Box::new(MemoryQueue::open(&queue.dir.join("producer.lock"))?))
+            }
+            QueueBackend::Memory => Err(Error::host("queue.backend memory works only without --mode")
+                .hint("leave --mode out, or set queue.backend to spool")),
+            QueueBackend::Rabbitmq => Err(Error::bug("queue.backend rabbitmq passed the configuration")),
+        }
+    }
+
+    pub fn spool(&self) -> Result<Spool> {
+        Spool::open(&self.config.queue.dir, self.config.queue.max_attempts)
+    }
+
+    pub fn db(&self) -> TaskDb {
+        let chosen = self.config.database.sqlite_path();
+        TaskDb::open(&chosen.unwrap_or_else(|| self.contexts.base_dir().join("tasks.db")))
+    }
+
+    pub fn handler_settings(&self, window_tokens: u64) -> Settings {
+        let config = &self.config;
+        let threshold = config.context_storage.compression.token_threshold;
+        let threshold_tokens = if threshold < 1.0 { threshold * window_tokens as f64 } else { threshold };
+        Settings {
+            labels: self.labels(),
+            branch_prefix: config.pull_request.branch_prefix.clone(),
+            draft_pull_requests: config.pull_request.draft,
+            max_turns: config.max_llm_process_num.into(),
+            result_cap_tokens: (window_tokens / 4).min((threshold_tokens / 2.0) as u64),
+            max_attempts: config.queue.max_attempts,
+            pause_signal: self.pause_signal(),
+            stops_when_unassigned: config.task_stop.enabled,
+            workspace: self.workspace_settings(),
+        }
+    }
+
+    pub fn workspace_settings(&self) -> workspace::Settings {
+        let workspace = &self.config.workspace;
+        let from_us = |name: &str| std::env::var_os(name).map(|value| (name.to_owned(), value));
+        workspace::Settings {
+            root: workspace.dir.clone(),
+            depth: workspace.depth,
+            author_name: workspace.author_name.clone(),
+            author_email: workspace.author_email.clone(),
+            env: GIT_ENVIRONMENT.iter().filter_map(|name| from_us(name)).collect(),
+        }
+    }
+
+    /// The built-in tools that are switched on and work here.
+    pub fn tools(&self) -> Result<BuiltInTools> {
+        let executor = &self.config.command_executor;
+        let on_host = executor.enabled && executor.backend == ExecutorBackend::Host;
+        if executor.enabled && !on_host {
+            let why = "no sandbox is built into this version";
+            if executor.required {
+                return Err(Error::host(format!("command_executor.required is set, but {why}"))
+                    .hint("set command_executor.backend to host to run commands without a sandbox"));
+            }
+            log::info!("the model cannot run commands: {why} and command_executor.backend is not host");
+        }
+        let execution = &executor.execution;
+        Ok(BuiltInTools {
+            text_editor: self.config.text_editor_mcp.enabled,
+            host_commands: on_host.then(|| Limits {
+                timeout: std::time::Duration::from_secs(execution.timeout_seconds),
+                output_bytes: usize::try_from(execution.max_output_size).unwrap_or(usize::MAX),
+            }),
+            path: std::env::var_os("PATH"),
+        })
+    }
+}
+
+/// The built-in tools of this installation.
+pub struct BuiltInTools {
+    text_editor: bool,
+    host_commands: Option<Limits>,
+    path: Option<OsString>,
+}
+
+impl ToolSource for BuiltInTools {
+    fn tools(&self, uuid: TaskId, workspace: &Workspace) -> Result<ToolSet> {
+        let mut toolbox = Toolbox::new();
+        if self.text_editor {
+            toolbox.add(Box::new(TextEditor::new(workspace.tree())));
+        }
+        let mut command_tool = None;
+        if let Some(limits) = self.host_commands {
+            let host = Host::new(uuid, &workspace.scratch(), self.path.clone())?;
+            toolbox.add(Box::new(CommandExecutor::new(Box::new(host), workspace.tree(), limits)));
+            command_tool = toolbox.specs().last().map(|spec| spec.wire_name.clone());
+        }
+        Ok(ToolSet { toolbox, command_tool })
+    }
+
+    fn has_commands(&self) -> bool {
+        self.host_commands.is_some()
+    }
+
+    fn end_leftovers(&self, uuid: TaskId) {
+        let ended = end_leftovers(uuid);
+        if ended > 0 {
+            log::info!("ended {ended} processes that an earlier run of this task left");
+        }
+    }
+}
