@@ -88,11 +88,11 @@ impl Publisher for MemoryQueue {
         self.waiting.iter().any(|(_, message)| message.uuid == uuid)
     }
 
-    fn publish(&mut self, message: &TaskMessage, prepare: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
-        if prepare()? {
-            self.active.insert(message.key.clone());
-            self.waiting.push_back((clock::now_ms(), message.clone()));
-        }
+    fn publish(&mut self, message: &TaskMessage, _prepare: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        // Not prepared here: an item that waits in memory only must keep its bot label, or it would be
+        // lost with this process. The consumer prepares it when it takes it.
+        self.active.insert(message.key.clone());
+        self.waiting.push_back((clock::now_ms(), message.clone()));
         Ok(())
     }
 }

@@ -89,7 +89,8 @@ fn find(text: &str, front: &Range<usize>) -> Option<Place> {
     }
     let rest = text.get(start..end)?;
     match rest.chars().next()? {
-        '[' => flow(text, start + 1, end),
+        // Its bracket closes it, however far left that stands.
+        '[' => flow(text, start + 1, front.end),
         '-' if start >= line.end && (rest.starts_with("- ") || rest.starts_with("-\n") || rest.starts_with("-\r")) => {
             block(text, line.end..end)
         }

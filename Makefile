@@ -1,0 +1,34 @@
+# What there is to do here. `make demo` and `make test` work offline once the crates are fetched.
+
+PREFIX ?= /usr/local
+BINARY = target/release/coding-agent
+
+.PHONY: build check test demo bench install clean help
+
+help: ## Show this list.
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+build: ## Build the program: target/release/coding-agent.
+	cargo build --release --locked
+
+test: ## All tests, crash points and failing disks among them.
+	cargo test --locked --features faults
+
+check: ## What CI runs: format, lints, tests, demo.
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --all-targets --features faults -- -D warnings
+	$(MAKE) test
+	$(MAKE) demo
+
+demo: build ## Show the whole job on a small repository, offline.
+	$(BINARY) demo target/demo
+
+bench: build ## Measure; prints figures, asserts nothing.
+	cargo bench --locked --bench bench
+
+install: build ## Install into $(PREFIX)/bin (PREFIX=/usr/local).
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/coding-agent
+
+clean: ## Remove what was built.
+	cargo clean
