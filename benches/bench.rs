@@ -1,1 +1,280 @@
-fn main() {}
+//! Measures; prints figures and asserts nothing about time. `make bench`.
+//!
+//! Every figure is the median of several runs on a real disk; the spool, the stores and the loop are
+//! measured through the library, starting up and memory through the built program.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use coding_agent::chat::{Message, Role, ToolCall};
+use coding_agent::context::{Contexts, Metadata};
+use coding_agent::ports::{Publisher, TaskQueue};
+use coding_agent::queue::Spool;
+use coding_agent::sys::file::Sync;
+use coding_agent::task::{OutcomeKind, TaskId, TaskKey, TaskMessage};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_coding-agent");
+
+fn main() {
+    println!("{:<58} {:>12}", "what", "median");
+    start();
+    first_request();
+    turns();
+    spool();
+    size();
+}
+
+fn median(runs: usize, mut measure: impl FnMut() -> Duration) -> Duration {
+    let mut times: Vec<Duration> = (0..runs).map(|_| measure()).collect();
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn row(what: &str, figure: impl std::fmt::Display) {
+    println!("{what:<58} {figure:>12}");
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+fn us(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
+/// A directory on the disk of the build, not on a tmpfs: fsync must cost what it costs.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
+fn program(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(args).current_dir(dir).env_clear().stdin(Stdio::null());
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+/// An installation with `issues` labelled issues on a small repository.
+fn installation(issues: usize, replies: &str) -> tempfile::TempDir {
+    let dir = scratch();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir(path("tasks")).unwrap();
+    std::fs::create_dir(path("widgets")).unwrap();
+    std::fs::write(
+        path("config.yaml"),
+        "task_source: local\nllm: {provider: replay, replay: {file: replies.jsonl, context_length: 100000000}}\ncommand_executor: {enabled: false}\n",
+    )
+    .unwrap();
+    std::fs::write(path("replies.jsonl"), replies).unwrap();
+    std::fs::write(path("widgets/README"), "widgets\n").unwrap();
+    for args in [
+        &["init", "--quiet", "--initial-branch=main"][..],
+        &["add", "--all"],
+        &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "start"],
+    ] {
+        assert!(Command::new("git").args(args).current_dir(path("widgets")).status().unwrap().success());
+    }
+    for number in 0..issues {
+        std::fs::write(
+            path(&format!("tasks/issue{number:05}.md")),
+            "---\ntitle: t\nlabels: [coding agent]\nauthor: a\nrepository: ../widgets\n---\nDo it.\n",
+        )
+        .unwrap();
+    }
+    dir
+}
+
+fn call_line(name: &str, arguments: &str) -> String {
+    let arguments = serde_json::Value::from(arguments);
+    format!(
+        r#"{{"role":"assistant","content":"","tool_calls":[{{"id":"a","type":"function","function":{{"name":"{name}","arguments":{arguments}}}}}]}}"#
+    ) + "\n"
+}
+
+fn finish_line() -> String {
+    call_line("finish", r#"{"status":"done","summary":"x"}"#)
+}
+
+/// When a line of the log appeared, seen from the start of the process, by its strace-free proxy: the
+/// whole run of a pass that does just this much.
+fn start() {
+    let dir = installation(1, &finish_line());
+    let timed = |args: &[&str]| {
+        let started = Instant::now();
+        assert!(program(dir.path(), args).status().unwrap().success());
+        started.elapsed()
+    };
+    row("exec to exit, --version", ms(median(20, || timed(&["--version"]))));
+    // The issue is not labelled any more after the first pass: candidates are listed, none is queued.
+    timed(&["--mode", "producer"]);
+    row("exec to exit, producer pass with nothing new", ms(median(20, || timed(&["--mode", "producer"]))));
+    row("exec to exit, status", ms(median(20, || timed(&["status"]))));
+    let idle = installation(0, &finish_line());
+    let started = || {
+        let started = Instant::now();
+        assert!(program(idle.path(), &[]).status().unwrap().success());
+        started.elapsed()
+    };
+    row("exec to exit, default mode with nothing to do", ms(median(20, started)));
+    let measured = median(5, || {
+        let dir = installation(1, &finish_line());
+        let started = Instant::now();
+        assert!(program(dir.path(), &[]).status().unwrap().success());
+        started.elapsed()
+    });
+    row("exec to exit, one task of one turn with git", ms(measured));
+}
+
+/// From a claim to the point where the first request would go out, without git.
+fn first_request() {
+    let measured = median(20, || {
+        let dir = scratch();
+        let mut spool = Spool::open(&dir.path().join("spool"), 3).unwrap();
+        publish(&mut spool, 1);
+        let contexts = Contexts::new(&dir.path().join("contexts"), Sync::Now, true);
+        let started = Instant::now();
+        let claim = spool.claim().unwrap().unwrap();
+        let mut context = contexts.create(Metadata::new(claim.message.clone(), "r".into(), false)).unwrap();
+        context.messages.add(Message::text(Role::System, "orders"), None).unwrap();
+        context.messages.add(Message::text(Role::User, "task"), None).unwrap();
+        started.elapsed()
+    });
+    row("claim to first model request, without git", ms(measured));
+}
+
+/// What a turn costs us: a reply with one call, its result, with and without sync.
+fn turns() {
+    for sync in [Sync::Now, Sync::Later] {
+        for count in [5u32, 50, 200] {
+            let measured = median(5, || {
+                let dir = scratch();
+                let contexts = Contexts::new(dir.path(), sync, true);
+                let mut context = contexts.create(Metadata::new(message(0), "r".into(), false)).unwrap();
+                context.messages.add(Message::text(Role::User, "task"), None).unwrap();
+                let started = Instant::now();
+                for turn in 0..count {
+                    let call = ToolCall { id: format!("c{turn:08}"), name: "t".into(), arguments: "{}".into() };
+                    context.messages.add(Message::assistant("thinking", vec![call.clone()]), None).unwrap();
+                    context.messages.add(Message::tool_result(&call, "x".repeat(500)), None).unwrap();
+                }
+                started.elapsed() / count
+            });
+            let how = if sync == Sync::Now { "synced" } else { "not synced" };
+            row(&format!("stores per turn, {count} turns, {how}"), us(measured));
+        }
+    }
+    // The whole program, git and start-up included; the difference of two lengths is the turns alone.
+    let whole = |turns: usize| {
+        let view = call_line("text-editor_text_editor", r#"{"command":"view","path":"README"}"#);
+        let replies = view.repeat(turns) + &finish_line();
+        median(5, || {
+            let dir = installation(1, &replies);
+            let started = Instant::now();
+            assert!(program(dir.path(), &[]).status().unwrap().success());
+            started.elapsed()
+        })
+    };
+    let (short, middle, long) = (whole(5), whole(50), whole(200));
+    row("program per turn, between 5 and 50 turns, synced", us(middle.saturating_sub(short) / 45));
+    row("program per turn, between 50 and 200 turns, synced", us(long.saturating_sub(middle) / 150));
+}
+
+fn message(number: usize) -> TaskMessage {
+    TaskMessage {
+        key: TaskKey::local(format!("issue{number}")).unwrap(),
+        uuid: TaskId::new_v4(),
+        user: None,
+        enqueued_at: "2024-12-07T03:00:00+00:00".into(),
+        paused_context_path: None,
+    }
+}
+
+fn publish(spool: &mut Spool, count: usize) -> Duration {
+    let started = Instant::now();
+    let messages: Vec<TaskMessage> = (0..count).map(message).collect();
+    let done = spool.produce(&mut |publisher: &mut dyn Publisher| {
+        messages.iter().try_for_each(|message| publisher.publish(message, &mut || Ok(true)))
+    });
+    assert!(done.unwrap());
+    started.elapsed()
+}
+
+fn spool() {
+    for count in [100usize, 10_000] {
+        let dir = scratch();
+        let mut spool = Spool::open(dir.path(), 3).unwrap();
+        let per = u32::try_from(count).unwrap();
+        row(&format!("publish, {count} entries, each"), us(publish(&mut spool, count) / per));
+        let started = Instant::now();
+        let mut claims = Vec::new();
+        while let Some(mut claim) = spool.claim().unwrap() {
+            // Handed back at once: ten thousand open files are none of the program's business.
+            claim.receipt.lock = None;
+            claims.push(claim);
+        }
+        assert_eq!(claims.len(), count);
+        row(&format!("claim, {count} entries, each"), us(started.elapsed() / per));
+        let started = Instant::now();
+        for claim in claims {
+            spool.remove(claim).unwrap();
+        }
+        row(&format!("finish, {count} entries, each"), us(started.elapsed() / per));
+    }
+    let dir = scratch();
+    let contexts = Contexts::new(dir.path(), Sync::Now, true);
+    let measured = median(20, || {
+        let context = contexts.create(Metadata::new(message(0), "r".into(), false)).unwrap();
+        let started = Instant::now();
+        context.leave(OutcomeKind::Completed).unwrap();
+        started.elapsed()
+    });
+    row("moving a context to completed/", us(measured));
+}
+
+fn size() {
+    let release = PathBuf::from(BINARY);
+    let bytes = std::fs::metadata(&release).unwrap().len();
+    row("size of the stripped binary", format!("{:.2} MB", bytes as f64 / 1e6));
+    row("peak memory of one task of 200 turns", format!("{:.1} MB", peak_kib() as f64 * 1024.0 / 1e6));
+    let tree = Command::new("cargo")
+        .args(["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none", "--no-dedupe"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&tree.stdout).into_owned();
+    let mut crates: Vec<&str> = text.lines().filter_map(|line| line.split(" (").next()).collect();
+    crates.sort_unstable();
+    crates.dedup();
+    row("crates in the binary, ourselves included", crates.len());
+    if std::env::var_os("BENCH_BUILD").is_some() {
+        let dir = scratch();
+        let started = Instant::now();
+        let built = Command::new("cargo")
+            .args(["build", "--release", "--locked", "--offline", "--quiet", "--target-dir"])
+            .arg(dir.path())
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(built.success());
+        row("release build from nothing", format!("{:.0} s", started.elapsed().as_secs_f64()));
+    }
+}
+
+/// Highest `VmHWM` seen while the program works on a long task.
+fn peak_kib() -> u64 {
+    let view = call_line("text-editor_text_editor", r#"{"command":"view","path":"README"}"#);
+    let dir = installation(1, &(view.repeat(200) + &finish_line()));
+    let mut child = program(dir.path(), &[]).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+        peak = peak.max(kib);
+    }
+    peak
+}

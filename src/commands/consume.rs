@@ -30,7 +30,8 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     }
     // Probed before the first claim: what is wrong with this host must not cost a task an attempt.
     let workspace_settings = setup.workspace_settings();
-    log::debug!("{}", workspace::check_installed(&workspace_settings)?);
+    let git_version = workspace::check_installed(&workspace_settings)?;
+    log::debug!("using {git_version}");
     file::create_dir(setup.contexts.base_dir())?;
     let forge = setup.forge()?;
     forge.probe()?;

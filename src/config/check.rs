@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Config, Provider, url};
+use super::{Config, ExecutorBackend, Provider, url};
 
 /// What is wrong with the value of one key.
 pub(super) struct Problem {
@@ -13,9 +13,9 @@ pub(super) struct Problem {
     pub(super) text: String,
 }
 
-type Checked = Result<(), Problem>;
+pub(super) type Checked = Result<(), Problem>;
 
-fn problem(key: impl Into<String>, text: impl Into<String>) -> Problem {
+pub(super) fn problem(key: impl Into<String>, text: impl Into<String>) -> Problem {
     Problem { key: key.into(), text: text.into() }
 }
 
@@ -25,6 +25,7 @@ fn ensure(holds: bool, key: &str, text: impl FnOnce() -> String) -> Checked {
 
 /// The first impossible value.
 pub(super) fn check(config: &Config) -> Checked {
+    executor(config)?;
     numbers(config)?;
     texts(config)?;
     labels("github", &config.github.labels())?;
@@ -37,6 +38,13 @@ pub(super) fn check(config: &Config) -> Checked {
     database(config)?;
     ensure(config.llm.provider != Provider::Replay || config.llm.replay.file.is_some(), "llm.replay.file", || {
         "is not set, but the LLM provider `replay` reads its replies from there".to_owned()
+    })
+}
+
+fn executor(c: &Config) -> Checked {
+    let on_host = c.command_executor.backend == ExecutorBackend::Host;
+    ensure(c.command_executor.network || !on_host, "command_executor.network", || {
+        "is false, but `command_executor.backend: host` cannot shut the network off; allowed there: true".into()
     })
 }
 

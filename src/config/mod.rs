@@ -28,7 +28,6 @@ pub use tree::{
     Config, Consumer, Continuous, Database, FileListContext, Github, Gitlab, IssueToMrConversion, Local, PauseResume,
     Planning, Producer, ProjectAgentRules, PullRequest, Queue, Rabbitmq, TaskStop, UserConfigApi, Workspace,
 };
-pub use unbuilt::refuse_unbuilt;
 
 use crate::error::{Error, Result};
 use environment::Origin;
@@ -41,9 +40,9 @@ pub const DEFAULT_FILE: &str = "config.yaml";
 impl Config {
     /// The configuration to work with: as `read`, and without anything this version cannot do.
     pub fn load(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
-        let config = Self::read(path, env)?;
-        refuse_unbuilt(&config)?;
-        Ok(config)
+        let layered = Layered::read(path, env)?;
+        layered.accept(unbuilt::check(&layered.config))?;
+        Ok(layered.config)
     }
 
     /// File, then environment, checked.
@@ -51,12 +50,7 @@ impl Config {
     /// `path` must exist; without it `$CONFIG_FILE` must, and without that `config.yaml` may: a
     /// fresh user can start from the environment alone.
     pub fn read(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
-        let source = source(path, env)?;
-        let mut config = source.as_ref().map_or_else(|| Ok(Self::default()), Source::parse)?;
-        let origins = environment::apply(&mut config, env)?;
-        config.settle();
-        check::check(&config).map_err(|problem| blame(&problem, &origins, source.as_ref()))?;
-        Ok(config)
+        Layered::read(path, env).map(|layered| layered.config)
     }
 
     /// Refuses impossible values; `read` has done it, who changes a configuration does it again.
@@ -92,6 +86,29 @@ impl Config {
             TaskSource::Local => &["github", "gitlab"],
         };
         self.mcp_servers.retain(|server| !other_forges.contains(&server.mcp_server_name.as_str()));
+    }
+}
+
+/// A configuration that still knows where each value came from.
+struct Layered {
+    config: Config,
+    origins: Vec<Origin>,
+    source: Option<Source>,
+}
+
+impl Layered {
+    fn read(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
+        let source = source(path, env)?;
+        let mut config = source.as_ref().map_or_else(|| Ok(Config::default()), Source::parse)?;
+        let origins = environment::apply(&mut config, env)?;
+        config.settle();
+        let layered = Self { config, origins, source };
+        layered.accept(check::check(&layered.config))?;
+        Ok(layered)
+    }
+
+    fn accept(&self, checked: check::Checked) -> Result<()> {
+        checked.map_err(|problem| blame(&problem, &self.origins, self.source.as_ref()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the configuration can ask for and this version cannot do yet. Whoever builds one of these
 //! deletes its line here. Nothing that is asked for is silently left out.
 
+use super::check::{Checked, problem};
 use super::{Config, ExecutorBackend, Language, Provider, QueueBackend, TaskSource};
-use crate::error::{Error, Result};
 
 /// The setting as people write it, whether it is asked for, and what to do instead.
 type Unbuilt = (&'static str, fn(&Config) -> bool, &'static str);
@@ -43,12 +43,13 @@ const UNBUILT: &[Unbuilt] = &[
     ("database.password", |c| c.database.password.is_some(), SQLITE),
 ];
 
-/// Refuses what this version cannot do yet, with what to do instead.
-pub fn refuse_unbuilt(config: &Config) -> Result<()> {
+/// The first setting that asks for what this version cannot do yet, with what to do instead.
+pub(super) fn check(config: &Config) -> Checked {
     match UNBUILT.iter().find(|(_, is_asked, _)| is_asked(config)) {
         None => Ok(()),
         Some((setting, _, instead)) => {
-            Err(Error::host(format!("config: this version cannot do `{setting}` yet; {instead}")))
+            let (key, value) = setting.split_once(": ").unwrap_or((setting, "used"));
+            Err(problem(key, format!("cannot be {value} in this version yet; {instead}")))
         }
     }
 }

@@ -54,8 +54,11 @@ pub struct OutcomeFile {
     pub sha: Option<String>,
     /// Pull request as the API reported it.
     pub pr_url: Option<String>,
-    /// Id of the final comment.
+    /// Id of the comment.
     pub comment: Option<String>,
+    /// Name in the comment's hidden marker; `None` where the outcome has no comment. Fixed with the
+    /// decision, so that a repeated step looks for the same comment.
+    pub comment_name: Option<String>,
     /// File in the context directory that holds the work as a patch.
     pub patch: Option<String>,
     /// What was refused for good, in sentences.
@@ -76,6 +79,8 @@ struct Wire {
     pr_url: Option<String>,
     comment: Option<String>,
     #[serde(default)]
+    comment_name: Option<String>,
+    #[serde(default)]
     patch: Option<String>,
     #[serde(default)]
     refusals: Vec<String>,
@@ -86,10 +91,11 @@ struct Wire {
 }
 
 impl OutcomeFile {
-    /// A fresh decision.
-    pub fn new(outcome: Outcome) -> Self {
+    /// A fresh decision, told in the comment of that name.
+    pub fn new(outcome: Outcome, comment_name: Option<String>) -> Self {
         Self {
             outcome,
+            comment_name,
             branch: None,
             sha: None,
             pr_url: None,
@@ -119,6 +125,7 @@ impl OutcomeFile {
             sha: wire.sha,
             pr_url: wire.pr_url,
             comment: wire.comment,
+            comment_name: wire.comment_name,
             patch: wire.patch,
             refusals: wire.refusals,
             notes: wire.notes,
@@ -139,6 +146,7 @@ impl OutcomeFile {
             sha: self.sha.clone(),
             pr_url: self.pr_url.clone(),
             comment: self.comment.clone(),
+            comment_name: self.comment_name.clone(),
             patch: self.patch.clone(),
             refusals: self.refusals.clone(),
             notes: self.notes.clone(),

@@ -202,9 +202,7 @@ impl Run<'_> {
     }
 
     fn comment(&mut self) -> Result<()> {
-        let Some(name) = comment::name(self.outcome.outcome.kind, self.context.metadata.resumes) else {
-            return Ok(());
-        };
+        let Some(name) = self.outcome.comment_name.clone() else { return Ok(()) };
         let (forge, key) = (self.finisher.forge, &self.context.metadata.message.key);
         let marker = comment::marker(self.context, &name);
         // Only in a run that took the task up again can the comment be there already.

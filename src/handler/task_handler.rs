@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
-use super::{NextStep, next_step, opening, prepare};
+use super::{NextStep, comment, next_step, opening, prepare};
 use crate::chat::{Message, Role};
 use crate::context::{Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
 use crate::control::{Control, Directive};
@@ -365,7 +365,8 @@ impl TaskHandler<'_> {
 
     fn finish(&self, context: TaskContext, outcome: Outcome, item: Option<&Item>) -> Result<End> {
         let outcome = Outcome { summary: self.redactor.mask(&outcome.summary), ..outcome };
-        let decided = OutcomeFile::new(outcome);
+        let name = comment::name(outcome.kind, context.metadata.resumes);
+        let decided = OutcomeFile::new(outcome, name);
         // From here on the decision stands: it is on the disk before anything outside changes.
         decided.save(context.dir())?;
         fault::point("finish.decided");

@@ -4,8 +4,15 @@
 
 mod support;
 
+mod bad_input;
+mod concurrency;
 mod config;
+mod crashes;
 mod forge_conformance;
 mod forge_local;
+mod io_faults;
+mod kills;
 mod outcomes;
+mod spool;
 mod text_editor;
+mod tidy;

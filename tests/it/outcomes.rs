@@ -1,6 +1,6 @@
 //! Every row of the outcome table, end to end with the built program.
 
-use crate::support::{Cassette, World, call, check_strictly, finish, git, says};
+use crate::support::{Cassette, World, call, check_strictly, eventually, finish, git, says};
 use serde_json::json;
 
 const DONE: &[&str] = &["coding agent done"];
@@ -335,10 +335,10 @@ fn a_completed_turn_resets_the_attempts() {
     world.run(&[]).expect(0);
     world.assert_settled();
     assert_eq!(world.labels("fix"), DONE);
-    assert_eq!(world.history().results()[..4], [crate_interrupted(); 4], "a crash between run and result");
+    assert_eq!(world.history().results()[..4], [interrupted(); 4], "a crash between run and result");
 }
 
-fn crate_interrupted() -> &'static str {
+fn interrupted() -> &'static str {
     include_str!("../../prompts/interrupted.md").trim()
 }
 
@@ -412,13 +412,9 @@ fn without_context_storage_nothing_but_the_row_is_kept() {
 fn sigterm_parks_at_the_next_checkpoint() {
     let world = World::with_task(&Cassette::new().runs("touch ready; sleep 60").runs("true").finishes("x"));
     let child = world.spawn(&[]);
-    wait_for(|| {
-        world
-            .names("workspaces")
-            .first()
-            .is_some_and(|uuid| world.path(format!("workspaces/{uuid}/tree/ready")).exists())
-    });
-    rustix_kill(child.id());
+    let ready = |uuid: &String| world.path(format!("workspaces/{uuid}/tree/ready")).exists();
+    eventually(|| world.names("workspaces").first().is_some_and(ready).then_some(()));
+    terminate(child.id());
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(75), "{ended:?}");
     assert_eq!(world.labels("fix"), PROCESSING, "nothing outside is touched");
@@ -430,15 +426,7 @@ fn sigterm_parks_at_the_next_checkpoint() {
     assert!(world.history().results()[0].contains("killed: the agent was asked to stop"));
 }
 
-fn wait_for(condition: impl Fn() -> bool) {
-    let started = std::time::Instant::now();
-    while !condition() {
-        assert!(started.elapsed().as_secs() < 60, "waited in vain");
-        std::thread::yield_now();
-    }
-}
-
-fn rustix_kill(pid: u32) {
+fn terminate(pid: u32) {
     let status = std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
     assert!(status.success());
 }

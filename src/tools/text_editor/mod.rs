@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use crate::chat::Arguments;
 use crate::ports::{ToolResult, ToolServer, ToolSpec};
-use crate::sys::file::replace_keeping_mode;
+use crate::sys::file::{remove, replace_keeping_mode};
 
 use command::Command;
 use document::Document;
@@ -150,7 +150,7 @@ impl TextEditor {
                 format!("`{shown}` is again as it was before the last edit")
             }
             None => {
-                fs::remove_file(&place.real).map_err(|error| format!("cannot remove `{shown}`: {error}"))?;
+                remove(&place.real).map_err(|error| format!("cannot remove `{shown}`: {error}"))?;
                 format!("`{shown}` is removed again: the last edit had created it")
             }
         };

@@ -7,4 +7,4 @@ mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
 pub use history::{History, check_strictly};
-pub use world::{Ended, World, git};
+pub use world::{Ended, World, eventually, git};

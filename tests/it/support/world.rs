@@ -16,7 +16,6 @@ pub struct World {
 
 /// How a run ended.
 #[derive(Debug)]
-#[must_use = "look at the exit code at least"]
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
@@ -98,6 +97,7 @@ impl World {
         command
     }
 
+    #[must_use = "look at the exit code at least"]
     pub fn run(&self, args: &[&str]) -> Ended {
         Ended::from(self.command(args).output().unwrap())
     }
@@ -242,4 +242,17 @@ pub fn git(dir: &Path, args: &[&str]) -> String {
         .unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// What `look` finds, looked for again and again; in vain after a minute is a failure.
+#[track_caller]
+pub fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let started = std::time::Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed().as_secs() < 60, "waited in vain");
+        std::thread::yield_now();
+    }
 }

@@ -1,0 +1,84 @@
+//! Real SIGKILLs at random instants, again and again, until the work is done.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Cassette, World, check_strictly};
+
+const COMMANDS: usize = 6;
+
+/// A small generator, so that a failure can be repeated by its seed.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+fn cassette() -> Cassette {
+    let mut cassette = Cassette::new();
+    for number in 0..COMMANDS {
+        cassette = cassette.runs(&format!("echo {number} >> ../../../ran; echo {number} > file{number}"));
+    }
+    cassette.finishes("All of them.")
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
+    let mut kills = 0;
+    for seed in 1..=12 {
+        let mut random = Random::new(seed);
+        let world = World::with_task(&cassette());
+        let config = world.read("config.yaml").replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
+        world.write("config.yaml", &config);
+        // About as long as a run takes, so that instants before the first turn are hit as well.
+        let span_us = 250_000;
+        let mut killed = 0;
+        loop {
+            let mut child = world.spawn(&[]);
+            let until = Instant::now() + Duration::from_micros(random.below(span_us));
+            while Instant::now() < until && child.try_wait().unwrap().is_none() {
+                std::hint::spin_loop();
+            }
+            child.kill().unwrap();
+            let ended = child.wait().unwrap();
+            killed += u32::from(ended.code().is_none());
+            // An empty spool and an item out of hand: the work is done.
+            if ended.code() == Some(0) && world.entries().is_empty() && world.labels("fix") == ["coding agent done"] {
+                break;
+            }
+            assert!(killed < 400, "seed {seed}: it never ends");
+        }
+        kills += killed;
+        let what = format!("seed {seed}, {killed} kills");
+        world.assert_settled();
+        assert_eq!(world.final_comments("fix"), 1, "{what}: {}", world.comments("fix"));
+        assert_eq!(world.branches(), ["coding-agent/issue-fix"], "{what}");
+        assert_eq!(world.names("contexts/completed").len(), 1, "{what}");
+        assert_eq!(world.query("SELECT status FROM tasks"), ["completed"], "{what}");
+        let history = world.history();
+        check_strictly(&history);
+        assert_eq!(history.replies(), COMMANDS + 1, "{what}");
+        let ran = std::fs::read_to_string(world.path("ran")).unwrap_or_default();
+        for number in 0..COMMANDS {
+            let times = ran.lines().filter(|line| *line == number.to_string()).count();
+            let interrupted = history.results()[number].starts_with("Interrupted");
+            assert!(times <= 1, "{what}: command {number} ran {times} times");
+            if !interrupted {
+                assert_eq!(
+                    world.file_on("coding-agent/issue-fix", &format!("file{number}")),
+                    number.to_string(),
+                    "{what}"
+                );
+            }
+        }
+    }
+    assert!(kills > 12, "only {kills} kills hit");
+}
