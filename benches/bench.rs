@@ -52,7 +52,7 @@ fn scratch() -> tempfile::TempDir {
 
 fn program(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
-    command.args(args).current_dir(dir).env_clear().stdin(Stdio::null());
+    command.args(args).current_dir(dir).env_clear().stdin(Stdio::null()).stdout(Stdio::null());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
 }
@@ -98,8 +98,7 @@ fn finish_line() -> String {
     call_line("finish", r#"{"status":"done","summary":"x"}"#)
 }
 
-/// When a line of the log appeared, seen from the start of the process, by its strace-free proxy: the
-/// whole run of a pass that does just this much.
+/// Whole runs of passes that do just this much and no more.
 fn start() {
     let dir = installation(1, &finish_line());
     let timed = |args: &[&str]| {
