@@ -195,10 +195,20 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// What a later task of the same item, or a person, should know of this one.
     fn summary(&mut self) -> Result<()> {
         let outcome = &self.outcome.outcome;
-        let text = if outcome.summary.is_empty() { &outcome.reason } else { &outcome.summary };
-        self.context.write_final_summary(text)
+        let key = self.context.metadata.message.key.to_string();
+        let mut lines = vec![format!("{key}: {}", outcome.kind.name())];
+        lines.extend(self.finisher.item.map(|item| format!("Title: {}", comment::one_line(&item.title))));
+        lines.extend((!outcome.reason.is_empty()).then(|| format!("Reason: {}", outcome.reason)));
+        lines.extend(self.outcome.branch.as_ref().map(|branch| format!("Branch: {branch}")));
+        lines.extend(self.outcome.pr_url.as_ref().map(|url| format!("Pull request: {url}")));
+        for command in self.context.tools.recent_commands() {
+            lines.push(format!("Command (exit code {}): {}", command.exit_code, comment::one_line(&command.command)));
+        }
+        let words = if outcome.summary.is_empty() { String::new() } else { format!("\n{}\n", outcome.summary) };
+        self.context.write_final_summary(&format!("{}\n{words}", lines.join("\n")))
     }
 
     fn comment(&mut self) -> Result<()> {

@@ -108,6 +108,12 @@ impl TaskHandler<'_> {
     /// Only when the queue itself cannot be written.
     pub fn handle(&mut self, queue: &mut dyn TaskQueue, mut claim: Claim) -> Result<Handled> {
         let key = claim.message.key.clone();
+        if key.source() != self.forge.name() {
+            // The operator changed the task source; the task is kept for when he changes it back.
+            log::warn!("{key}: put off for a day, it belongs to task_source {}", key.source());
+            queue.park(claim, clock::now_ms() + 24 * 3_600_000)?;
+            return Ok(Handled { kind: OutcomeKind::Parked, exit: Exit::Done, ends_pass: false });
+        }
         log::info!("{key}: begins ({})", claim.message.uuid);
         let end = self.work(queue, &mut claim);
         let now_ms = clock::now_ms();

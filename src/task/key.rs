@@ -78,6 +78,15 @@ impl TaskKey {
         }
     }
 
+    /// The task source it belongs to: `github`, `gitlab` or `local`.
+    pub fn source(&self) -> &'static str {
+        match self {
+            Self::GithubIssue { .. } | Self::GithubPullRequest { .. } => "github",
+            Self::GitlabIssue { .. } | Self::GitlabMergeRequest { .. } => "gitlab",
+            Self::LocalIssue { .. } => "local",
+        }
+    }
+
     /// The item's number or name: `task_identifier` of the first seed.
     pub fn identifier(&self) -> String {
         match self {

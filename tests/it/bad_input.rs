@@ -196,3 +196,18 @@ fn a_full_disk_is_told_with_its_remedy() {
     world.run(&[]).expect(0);
     world.assert_settled();
 }
+
+#[test]
+fn a_task_of_another_source_is_kept_and_not_failed() {
+    let world = World::with_task(&fixing());
+    world.run(&["status"]).expect(0);
+    world.run(&["--mode", "producer"]).expect(0);
+    let github = include_str!("../fixtures/spool_entries.jsonl").lines().next().unwrap();
+    let uuid = "5f2b6a52-6a0c-4c7e-9d0e-0f1f5a3c1b01";
+    world.write(&format!("spool/queue/{:013}-0123456789abcdef-{uuid}.a0.json", 1), github);
+    let ended = world.run(&[]).expect(0);
+    assert!(ended.stderr.contains("it belongs to task_source github"), "{ended:?}");
+    assert_eq!(world.labels("fix"), ["coding agent done"]);
+    let deferred = world.names("spool/deferred");
+    assert!(deferred.len() == 1 && deferred[0].contains(uuid), "{deferred:?}");
+}

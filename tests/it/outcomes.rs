@@ -32,6 +32,11 @@ fn completed() {
     {
         assert!(context.join(file).exists(), "{file}");
     }
+    let summary = std::fs::read_to_string(context.join("final_summary.txt")).unwrap();
+    let expected = format!(
+        "local/issue/fix: completed\nTitle: Fix fix\nBranch: {BRANCH}\nCommand (exit code 0): cat fixed.txt\n\nI fixed it.\n"
+    );
+    assert_eq!(summary, expected);
     check_strictly(&world.history());
     assert_eq!(world.query("SELECT status FROM tasks"), ["completed"]);
     assert_eq!(world.query("SELECT total_messages FROM tasks"), ["8"]);
