@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod fault;
 pub mod file;
+pub mod http;
 pub mod lock;
 pub mod process;
 pub mod signal;

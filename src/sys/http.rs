@@ -1,0 +1,235 @@
+//! HTTP requests: bounded, with deadlines, over the system's certificates and proxies. One request
+//! is one try; who calls decides whether to repeat it. Knows no API.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use ureq::http;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::error::{Context, Error, Kind, Result};
+
+/// A server that does not accept a connection within this time is taken for unreachable.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Redirects followed within one host.
+const MOST_REDIRECTS: usize = 5;
+
+/// How to reach servers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HttpSettings<'a> {
+    /// PEM file of certificates trusted in addition to those of the system.
+    pub ca_file: Option<&'a Path>,
+    /// Longest time for one whole call; `None` = no limit.
+    pub timeout: Option<Duration>,
+}
+
+/// A client with its connections.
+#[derive(Debug)]
+pub struct HttpClient {
+    agent: ureq::Agent,
+}
+
+/// One request.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpRequest<'a> {
+    /// `GET`, `POST`, …
+    pub method: &'a str,
+    /// Absolute URL.
+    pub url: &'a str,
+    /// Headers; they are sent to this URL's host only.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// Body, as it is sent.
+    pub body: Option<&'a [u8]>,
+    /// A longer body of the response is an error.
+    pub most_body_bytes: u64,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug, Clone)]
+pub struct HttpResponse {
+    /// Status code.
+    pub status: u16,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Where the answer came from, after redirects.
+    pub url: String,
+}
+
+impl HttpResponse {
+    /// The first header of that name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl HttpClient {
+    /// A client. The system's certificates are read only when `needs_tls`.
+    ///
+    /// # Errors
+    /// `Kind::Host` when `ca_file` cannot be read or no certificate is found at all.
+    pub fn new(settings: HttpSettings<'_>, needs_tls: bool) -> Result<Self> {
+        let mut config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            // Redirects are followed here, where the host can be compared.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(settings.timeout)
+            .user_agent(concat!("coding-agent/", env!("CARGO_PKG_VERSION")));
+        if needs_tls {
+            let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
+            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+        }
+        Ok(Self { agent: config.build().new_agent() })
+    }
+
+    /// Sends a request and reads the whole answer. Redirects within the host are followed with the
+    /// same method and body; one to another host is an error, so that no header gets there.
+    ///
+    /// # Errors
+    /// `Kind::Later` when the server cannot be reached or does not answer, `Kind::Task` when it
+    /// redirects elsewhere or answers too much, `Kind::Host` when its certificate is not trusted.
+    pub fn send(&self, request: &HttpRequest<'_>) -> Result<HttpResponse> {
+        let mut url = request.url.to_owned();
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.send_once(request, &url)?;
+            let moved = matches!(response.status, 301 | 302 | 307 | 308);
+            let Some(location) = response.header("location").filter(|_| moved) else { return Ok(response) };
+            let next = resolve(&url, location);
+            if origin(&next) != origin(&url) {
+                return Err(Error::task(format!("`{}` redirects to another host, `{}`", origin(&url), origin(&next)))
+                    .hint("if that is right, change the address in the configuration"));
+            }
+            log::info!("`{url}` has moved to `{next}`");
+            url = next;
+        }
+        Err(Error::task(format!("`{}` redirects too often", origin(request.url))))
+    }
+
+    fn send_once(&self, request: &HttpRequest<'_>, url: &str) -> Result<HttpResponse> {
+        let host = origin(url).to_owned();
+        let mut builder = http::Request::builder().method(request.method).uri(url);
+        for (name, value) in request.headers {
+            builder = builder.header(*name, *value);
+        }
+        let invalid = || format!("cannot make a request to `{host}`: the address or a header is not valid");
+        let sent = match request.body {
+            Some(body) => self.agent.run(builder.body(body).context(Kind::Host, invalid)?),
+            None => self.agent.run(builder.body(()).context(Kind::Host, invalid)?),
+        };
+        let mut response = sent.map_err(|error| failure(&host, error))?;
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        let status = response.status().as_u16();
+        let mut body = Vec::new();
+        response
+            .body_mut()
+            .as_reader()
+            .take(request.most_body_bytes + 1)
+            .read_to_end(&mut body)
+            .context(Kind::Later, || format!("the answer of `{host}` broke off"))?;
+        if body.len() as u64 > request.most_body_bytes {
+            return Err(Error::task(format!(
+                "the answer of `{host}` is longer than {} bytes",
+                request.most_body_bytes
+            )));
+        }
+        Ok(HttpResponse { status, headers, body, url: url.to_owned() })
+    }
+}
+
+/// Scheme, host and port of a URL: who gets our headers.
+pub fn origin(url: &str) -> &str {
+    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let end = url[after_scheme..].find(['/', '?', '#']).map_or(url.len(), |at| after_scheme + at);
+    &url[..end]
+}
+
+/// A `Location` header seen from `base`: absolute, or a path.
+fn resolve(base: &str, location: &str) -> String {
+    if location.contains("://") {
+        location.to_owned()
+    } else if location.starts_with('/') {
+        format!("{}{location}", origin(base))
+    } else {
+        let directory = base.rfind('/').map_or(base, |at| &base[..at]);
+        format!("{directory}/{location}")
+    }
+}
+
+/// Percent-encodes one path segment or query value: everything but the unreserved characters of
+/// RFC 3986, so a space is `%20` and a slash stays inside the segment.
+pub fn percent_encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+fn failure(host: &str, error: ureq::Error) -> Error {
+    let (kind, what) = match &error {
+        ureq::Error::Timeout(_) => (Kind::Later, format!("`{host}` did not answer in time")),
+        ureq::Error::HostNotFound => (Kind::Later, format!("cannot reach `{host}`: no such host")),
+        ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
+            (Kind::Host, format!("cannot reach `{host}`: its certificate is not trusted, or it speaks no TLS"))
+        }
+        // A failed handshake comes as an I/O error that holds the TLS one.
+        ureq::Error::Io(source) if source.to_string().contains("certificate") => {
+            (Kind::Host, format!("cannot reach `{host}`: its certificate is not trusted"))
+        }
+        ureq::Error::InvalidProxyUrl => (Kind::Host, "cannot use the proxy of the environment".to_owned()),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+            (Kind::Host, format!("cannot make a request to `{host}`: the address or a header is not valid"))
+        }
+        _ => (Kind::Later, format!("cannot reach `{host}`")),
+    };
+    let trusted = kind != Kind::Host;
+    let error = Error::new(kind, what).caused_by(error);
+    if trusted {
+        error
+    } else {
+        error.hint("a certificate of your own goes into ca_file; proxies are named by HTTPS_PROXY and NO_PROXY")
+    }
+}
+
+fn certificates(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        log::debug!("a certificate of the system cannot be read: {error}");
+    }
+    let mut certificates: Vec<Certificate<'static>> =
+        found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
+    if let Some(path) = ca_file {
+        let pem = super::file::read(path)?
+            .ok_or_else(|| Error::host(format!("cannot read ca_file `{}`: there is no such file", path.display())))?;
+        let before = certificates.len();
+        for item in parse_pem(&pem) {
+            let item =
+                item.context(Kind::Host, || format!("cannot read ca_file `{}`: it is not PEM", path.display()))?;
+            if let PemItem::Certificate(certificate) = item {
+                certificates.push(certificate);
+            }
+        }
+        if certificates.len() == before {
+            return Err(Error::host(format!("ca_file `{}` holds no certificate", path.display())));
+        }
+    }
+    if certificates.is_empty() {
+        return Err(
+            Error::host("this system has no certificates to trust").hint("install ca-certificates, or set ca_file")
+        );
+    }
+    Ok(certificates)
+}
