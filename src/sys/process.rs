@@ -118,6 +118,13 @@ pub fn use_launcher(path: impl Into<PathBuf>) {
     let _ = LAUNCHER.set(path.into());
 }
 
+/// Shuts other processes of our user off from our memory and environment, where tokens may be
+/// (case C44). Children are ordinary again as soon as they run their program. Root sees all the same.
+pub fn shut_off_from_others() {
+    // An old kernel that refuses leaves us where we were.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
 /// Looks `name` up in a PATH-like list.
 pub fn find_in_path(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
