@@ -6,6 +6,9 @@ use super::{Workspace, git};
 use crate::error::{Error, Kind, Result};
 use crate::sys::fault;
 
+/// The tree is ours whoever its files belong to now: a command may have changed that.
+const UPLOAD_PACK: &str = "--upload-pack=git -c safe.directory=* upload-pack";
+
 /// How a push ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pushed {
@@ -32,7 +35,7 @@ impl Workspace {
         let bare = self.bare();
         bare.run(
             "cannot fetch the work from the work tree",
-            ["fetch", "--quiet", "--no-tags", "../tree", &format!("+{sha}:refs/coding-agent/work")],
+            ["fetch", "--quiet", "--no-tags", UPLOAD_PACK, "../tree", &format!("+{sha}:refs/coding-agent/work")],
         )?;
         for number in 1..20 {
             let branch = branch::numbered(branch, number);
