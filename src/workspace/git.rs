@@ -195,6 +195,8 @@ pub fn failure(what: &str, finished: &Finished) -> Error {
         "Could not resolve host",
         "unable to access",
         "Connection",
+        "No route to host",
+        "Network is unreachable",
         "timed out",
         "early EOF",
         "the remote end hung up",
