@@ -2,13 +2,18 @@
 //! not belong is left out and told, and a tree in the middle of something is reported, not guessed at.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::BufRead as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::{Workspace, suspicious};
 use crate::error::{Error, Result};
 use crate::sys::file;
 use crate::text::Redactor;
+
+const HOLDS_SECRET: &str = "holds a secret of the agent";
+const OWN_REPOSITORY: &str = "a repository of its own";
 
 /// The commit with the work.
 #[derive(Debug, PartialEq, Eq)]
@@ -86,13 +91,14 @@ impl Workspace {
     fn commit_left_overs(&self, message: &str, redactor: &Redactor) -> Result<Vec<String>> {
         let what = "cannot commit what is in the work tree";
         let git = self.in_tree();
-        let status = git.run(what, ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
+        let status =
+            git.run_bytes(what, ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
         let mut fresh = Vec::new();
         let mut staged = Vec::new();
-        for entry in status.split('\0').filter(|entry| entry.len() > 3) {
-            match entry.split_at_checked(3) {
-                Some(("?? ", path)) => fresh.push(path),
-                Some((state, path)) if state.starts_with('A') => staged.push(path),
+        for entry in status.split(|byte| *byte == 0) {
+            match entry {
+                [b'?', b'?', b' ', path @ ..] => fresh.push(path),
+                [b'A', _, b' ', path @ ..] => staged.push(path),
                 _ => {}
             }
         }
@@ -106,17 +112,21 @@ impl Workspace {
         Ok(sorted.told)
     }
 
-    fn sort_out<'a>(&self, fresh: &[&'a str], staged: &[&'a str], redactor: &Redactor) -> Sorted<'a> {
-        let mut per_directory: HashMap<&str, usize> = HashMap::new();
-        for top in fresh.iter().filter_map(|path| suspicious::top_directory(path)) {
-            *per_directory.entry(top).or_default() += 1;
+    fn sort_out<'a>(&self, fresh: &[&'a [u8]], staged: &[&'a [u8]], redactor: &Redactor) -> Sorted<'a> {
+        let mut per_directory: HashMap<String, usize> = HashMap::new();
+        for path in fresh {
+            if let Some(top) = suspicious::top_directory(&String::from_utf8_lossy(path)) {
+                *per_directory.entry(top.to_owned()).or_default() += 1;
+            }
         }
         let mut sorted = Sorted { add: Vec::new(), unstage: Vec::new(), told: Vec::new() };
         // Files of one directory left out for one reason are told as one.
         let mut groups: Vec<(String, &'static str, usize)> = Vec::new();
         for (path, is_staged) in fresh.iter().map(|p| (*p, false)).chain(staged.iter().map(|p| (*p, true))) {
-            let crowded = suspicious::top_directory(path)
-                .filter(|top| per_directory.get(top).is_some_and(|count| *count > suspicious::MOST_FILES_OF_DIRECTORY));
+            let text = String::from_utf8_lossy(path);
+            let crowded = suspicious::top_directory(&text).filter(|top| {
+                per_directory.get(*top).is_some_and(|count| *count > suspicious::MOST_FILES_OF_DIRECTORY)
+            });
             let reason = match crowded {
                 Some(_) => Some("too many new files"),
                 None => self.reason_against(path, redactor),
@@ -130,9 +140,9 @@ impl Workspace {
             if is_staged {
                 sorted.unstage.push(path);
             }
-            let alone = reason == "looks like a secret" || reason == "holds a secret of the agent";
-            let place =
-                suspicious::top_directory(path).filter(|_| !alone).map_or(path.to_owned(), |top| format!("{top}/"));
+            let alone = [suspicious::LOOKS_SECRET, HOLDS_SECRET, OWN_REPOSITORY].contains(&reason);
+            let top = suspicious::top_directory(&text).filter(|_| !alone);
+            let place = top.map_or_else(|| text.to_string(), |top| format!("{top}/"));
             match groups.iter_mut().find(|(known, why, _)| *known == place && *why == reason) {
                 Some((_, _, count)) => *count += 1,
                 None => groups.push((place, reason, 1)),
@@ -148,22 +158,27 @@ impl Workspace {
         sorted
     }
 
-    fn reason_against(&self, path: &str, redactor: &Redactor) -> Option<&'static str> {
-        let full = self.tree().join(path);
+    fn reason_against(&self, path: &[u8], redactor: &Redactor) -> Option<&'static str> {
+        let full = self.tree().join(OsStr::from_bytes(path));
         let metadata = std::fs::symlink_metadata(&full).ok()?;
-        suspicious::reason(path, metadata.len()).or_else(|| {
+        suspicious::reason(&String::from_utf8_lossy(path), metadata.len()).or_else(|| {
+            if metadata.is_dir() {
+                // Only a repository is told as a directory. Git would commit a pointer to a commit
+                // that nobody else has, or refuse everything when it has none.
+                return Some(OWN_REPOSITORY);
+            }
             let bytes = metadata.is_file().then(|| std::fs::read(&full).ok()).flatten()?;
-            redactor.finds_in(&String::from_utf8_lossy(&bytes)).then_some("holds a secret of the agent")
+            redactor.finds_in(&String::from_utf8_lossy(&bytes)).then_some(HOLDS_SECRET)
         })
     }
 
     /// Runs git on a list of paths, which may be longer than a command line.
-    fn on_paths(&self, what: &str, command: &[&str], paths: &[&str]) -> Result<()> {
+    fn on_paths(&self, what: &str, command: &[&str], paths: &[&[u8]]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
         let list = self.dir.join("paths");
-        file::replace(&list, paths.join("\0").as_bytes())?;
+        file::replace(&list, &paths.join(&0))?;
         let from_file = format!("--pathspec-from-file={}", list.display());
         let args = command.iter().copied().chain([from_file.as_str(), "--pathspec-file-nul"]);
         self.in_tree().run(what, args).map(drop)
@@ -230,8 +245,8 @@ impl Workspace {
 }
 
 struct Sorted<'a> {
-    add: Vec<&'a str>,
-    unstage: Vec<&'a str>,
+    add: Vec<&'a [u8]>,
+    unstage: Vec<&'a [u8]>,
     told: Vec<String>,
 }
 

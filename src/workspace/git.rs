@@ -128,15 +128,20 @@ impl Git {
     /// # Errors
     /// Of the kind its words suggest, with `what` as the sentence ("cannot clone `url`").
     pub fn run<S: AsRef<OsStr>>(&self, what: &str, args: impl IntoIterator<Item = S>) -> Result<String> {
-        let finished = self.finish(args)?;
-        if !finished.succeeded() {
-            return Err(failure(what, &finished));
-        }
-        let mut text = finished.stdout.to_text();
+        let mut text = String::from_utf8_lossy(&self.run_bytes(what, args)?).into_owned();
         if text.ends_with('\n') {
             text.pop();
         }
         Ok(text)
+    }
+
+    /// The same with the output as it is: file names need not be UTF-8.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub fn run_bytes<S: AsRef<OsStr>>(&self, what: &str, args: impl IntoIterator<Item = S>) -> Result<Vec<u8>> {
+        let finished = self.finish(args)?;
+        if finished.succeeded() { Ok(finished.stdout.to_bytes()) } else { Err(failure(what, &finished)) }
     }
 
     /// Whether git ends with code 0; for questions such as `diff --quiet`.
