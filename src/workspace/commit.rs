@@ -219,9 +219,10 @@ impl Workspace {
         let git = self.in_tree();
         let range = format!("{}..{sha}", self.file.start_sha);
         // Every commit, not only the last state: a secret that was removed again is pushed all the same.
+        // `-c`, and `-m` below: what a merge itself brought in, which `log` leaves out otherwise.
         let log =
-            git.run(what, ["log", "--format=", "--name-only", "-z", "--no-renames", "--diff-filter=A", &range])?;
-        let mut added: Vec<&str> = log.split(['\0', '\n']).filter(|path| !path.is_empty()).collect();
+            git.run(what, ["log", "--format=", "--name-only", "-z", "--no-renames", "--diff-filter=A", "-c", &range])?;
+        let mut added: Vec<&str> = log.split('\0').filter(|path| !path.is_empty()).collect();
         added.sort_unstable();
         added.dedup();
         let sizes = git.run(what, ["ls-tree", "-r", "-l", "-z", sha])?;
@@ -237,7 +238,9 @@ impl Workspace {
         }
         let patches = self.dir.join("patches");
         let output = format!("--output={}", patches.display());
-        git.run(what, ["log", "--patch", "--no-ext-diff", "--no-textconv", "--format=%an %ae%n%B", &output, &range])?;
+        // As text, whatever an attribute says: a secret in a binary file is a secret.
+        let args = ["log", "--patch", "--text", "-m", "--no-ext-diff", "--no-textconv", "--format=%an %ae%n%B"];
+        git.run(what, args.into_iter().chain([output.as_str(), range.as_str()]))?;
         let found = finds_secret(&patches, redactor)?;
         file::remove(&patches)?;
         Ok(found.then(|| "the commits hold a secret of the agent".to_owned()))
