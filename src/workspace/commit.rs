@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::{Workspace, suspicious};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::sys::file;
 use crate::text::Redactor;
 
@@ -38,15 +38,32 @@ pub enum WorkState {
 impl Workspace {
     /// Commits what lies in the tree with `message` and finds the commit that holds the work.
     ///
+    /// Where git refuses in the tree the work is held: it must not pass for no work at all.
+    ///
     /// # Errors
-    /// `Kind::Task` when git refuses in the tree, `Kind::Host` when the disk is the trouble.
+    /// `Kind::Host` when the disk is the trouble, `Kind::Later` when a damaged tree cannot be made again.
     pub fn commit(&self, message: &str, redactor: &Redactor) -> Result<Committed> {
-        self.mend()?;
-        let unfinished = self.unfinished_operation();
+        match self.find_work(message, redactor) {
+            Err(error) if error.kind() == Kind::Task => {
+                log::warn!("{error:#}");
+                let sha = self.rev_parse("HEAD")?.unwrap_or_else(|| self.file.start_sha.clone());
+                Ok(Committed { state: WorkState::Held(sha, error.sentence().to_owned()), left_out: Vec::new() })
+            }
+            other => other,
+        }
+    }
+
+    fn find_work(&self, message: &str, redactor: &Redactor) -> Result<Committed> {
+        if self.mend()? {
+            let reason = "the git repository of the work tree is damaged; the files are kept in `tree.broken`";
+            let state = WorkState::Held(self.file.start_sha.clone(), reason.to_owned());
+            return Ok(Committed { state, left_out: Vec::new() });
+        }
+        let unfinished = self.unfinished()?;
         let left_out = if unfinished.is_none() { self.commit_left_overs(message, redactor)? } else { Vec::new() };
         let sha = self.rev_parse("HEAD")?.ok_or_else(|| Error::task("the work tree has no commit at HEAD"))?;
         let held = match unfinished {
-            Some(operation) => Some(format!("the work tree is in the middle of a {operation}")),
+            Some(reason) => Some(reason),
             None => self.split_work(&sha)?,
         };
         let state = if let Some(reason) = held {
@@ -75,17 +92,25 @@ impl Workspace {
         self.in_tree().run("cannot keep the work as a patch", args).map(drop)
     }
 
-    /// A rebase or merge that was begun and not ended (case C51).
-    fn unfinished_operation(&self) -> Option<&'static str> {
+    /// A rebase or merge that was begun and not ended, or its conflicts (case C51).
+    fn unfinished(&self) -> Result<Option<String>> {
         let git_dir = self.tree().join(".git");
-        [
+        let operation = [
             ("rebase-merge", "rebase"),
             ("rebase-apply", "rebase"),
             ("MERGE_HEAD", "merge"),
             ("CHERRY_PICK_HEAD", "cherry-pick"),
+            ("REVERT_HEAD", "revert"),
+            ("sequencer", "cherry-pick or revert"),
         ]
         .into_iter()
-        .find_map(|(name, operation)| git_dir.join(name).exists().then_some(operation))
+        .find_map(|(name, operation)| git_dir.join(name).exists().then_some(operation));
+        if let Some(operation) = operation {
+            return Ok(Some(format!("the work tree is in the middle of a {operation}")));
+        }
+        // A stash that did not apply leaves nothing but these.
+        let unmerged = self.in_tree().run_bytes("cannot look for conflicts", ["ls-files", "--unmerged"])?;
+        Ok((!unmerged.is_empty()).then(|| "the work tree has unresolved conflicts".to_owned()))
     }
 
     fn commit_left_overs(&self, message: &str, redactor: &Redactor) -> Result<Vec<String>> {
