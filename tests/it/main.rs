@@ -4,8 +4,15 @@
 
 mod support;
 
+mod command_executor;
 mod config;
 mod forge_conformance;
 mod forge_local;
 mod outcomes;
+mod secrets;
 mod text_editor;
+mod workspace;
+mod workspace_branch;
+mod workspace_commit;
+mod workspace_mend;
+mod workspace_push;

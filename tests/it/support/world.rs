@@ -16,7 +16,6 @@ pub struct World {
 
 /// How a run ended.
 #[derive(Debug)]
-#[must_use = "look at the exit code at least"]
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
@@ -98,6 +97,7 @@ impl World {
         command
     }
 
+    #[must_use = "look at the exit code at least"]
     pub fn run(&self, args: &[&str]) -> Ended {
         Ended::from(self.command(args).output().unwrap())
     }
