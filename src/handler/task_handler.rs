@@ -325,7 +325,13 @@ impl TaskHandler<'_> {
     fn workspace(&self, uuid: TaskId, item: &Item) -> Result<(Workspace, bool)> {
         let source = self.forge.repository(&item.key)?;
         let number = item.key.identifier();
-        let wish = format!("{}issue-{}", self.settings.branch_prefix, ref_segment(&number, &item.key.hash16()));
+        let hash = item.key.hash16();
+        let mut segment = ref_segment(&number, &hash);
+        if segment != number && segment != hash {
+            // Another name may have become the same; each has its own branch.
+            segment = format!("{segment}-{}", &hash[..8]);
+        }
+        let wish = format!("{}issue-{segment}", self.settings.branch_prefix);
         let is_over = |branch: &str| {
             let found = self.forge.find_pull_request(&item.key, branch)?;
             Ok(found.is_some_and(|found| found.state != ItemState::Open))

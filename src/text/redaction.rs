@@ -1,5 +1,5 @@
 //! Masks known secrets: the values themselves and the forms in which they travel (base64 of Basic
-//! auth, percent-encoding). Knows no configuration; it is given the values.
+//! auth, percent-encoding, the inside of a JSON string). Knows no configuration; it is given the values.
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ impl Redactor {
         for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET_BYTES) {
             needles.push(secret.to_owned());
             needles.push(percent_encoded(secret));
+            needles.push(json_escaped(secret));
             needles.extend(base64_inner_forms(secret.as_bytes()));
         }
         // Longest first, so that no part of a longer form stays when a shorter one inside it went.
@@ -48,6 +49,12 @@ impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Redactor({} forms)", self.needles.len())
     }
+}
+
+/// As it stands inside a JSON string: the report of a command is one.
+fn json_escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn percent_encoded(text: &str) -> String {

@@ -29,7 +29,10 @@ pub fn ref_segment(text: &str, fallback: &str) -> String {
             segment.push(next);
         }
     }
-    let segment = segment.trim_matches(['.', '-']).trim_end_matches(".lock").trim_matches(['.', '-']);
+    let mut segment = segment.trim_matches(['.', '-']);
+    while let Some(shorter) = segment.strip_suffix(".lock") {
+        segment = shorter.trim_end_matches(['.', '-']);
+    }
     if segment.is_empty() { fallback.to_owned() } else { segment.to_owned() }
 }
 

@@ -52,9 +52,10 @@ impl Workspace {
         let what = "cannot make the work tree";
         let part = self.dir.join("tree.part");
         file::remove_dir(&part)?;
-        let outside = Git::in_tree(&self.dir, &self.settings);
-        // Not hard-linked: what the model does to its objects must not reach ours.
-        outside.run(what, ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "repo.git", "tree.part"])?;
+        // Not hard-linked: what the model does to its objects must not reach ours. No template: the
+        // hooks of a person are not for it.
+        let args = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=", "repo.git", "tree.part"];
+        Git::without_configuration(&self.dir, &self.settings).run(what, args)?;
         let tree = Git::in_tree(&part, &self.settings);
         // So that the model can commit too (case C52); it has nowhere to push to.
         tree.run(what, ["config", "user.name", &self.settings.author_name])?;
@@ -91,14 +92,14 @@ impl Workspace {
 }
 
 fn clone_bare(dir: &Path, settings: &Settings, url: &str) -> Result<Git> {
-    let mut args = vec!["clone", "--quiet", "--bare", "--single-branch", "--no-tags"];
+    let mut args = vec!["clone", "--quiet", "--bare", "--single-branch", "--no-tags", "--template="];
     let depth = settings.depth.map(|depth| format!("--depth={depth}"));
     args.extend(depth.as_deref());
     args.extend(["--", url, "repo.git.part"]);
     Git::outside(dir, settings).run(&format!("cannot clone `{url}`"), args)?;
     fault::point("workspace.repo.part");
     file::rename(&dir.join("repo.git.part"), &dir.join("repo.git"))?;
-    Ok(Git::outside(&dir.join("repo.git"), settings))
+    Ok(Git::bare(&dir.join("repo.git"), settings))
 }
 
 /// Removes the lock files that killed git processes left. The caller has seen to it that no process

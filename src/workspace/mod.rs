@@ -147,7 +147,7 @@ impl Workspace {
     }
 
     fn bare(&self) -> Git {
-        Git::outside(&self.dir.join("repo.git"), &self.settings)
+        Git::bare(&self.dir.join("repo.git"), &self.settings)
     }
 
     fn in_tree(&self) -> Git {

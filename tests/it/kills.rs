@@ -38,8 +38,9 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
         let world = World::with_task(&cassette());
         let config = world.read("config.yaml").replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
         world.write("config.yaml", &config);
-        // About as long as a run takes, so that instants before the first turn are hit as well.
-        let span_us = 250_000;
+        // About as long as a run takes, so that instants before the first turn are hit as well; it
+        // grows, so that the end is reached on a busy machine too.
+        let mut span_us = 150_000;
         let mut killed = 0;
         loop {
             let mut child = world.spawn(&[]);
@@ -47,6 +48,7 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
             while Instant::now() < until && child.try_wait().unwrap().is_none() {
                 std::hint::spin_loop();
             }
+            span_us += span_us / 20;
             child.kill().unwrap();
             let ended = child.wait().unwrap();
             killed += u32::from(ended.code().is_none());

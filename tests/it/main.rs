@@ -5,6 +5,7 @@
 mod support;
 
 mod bad_input;
+mod command_executor;
 mod concurrency;
 mod config;
 mod crashes;
@@ -13,6 +14,12 @@ mod forge_local;
 mod io_faults;
 mod kills;
 mod outcomes;
+mod secrets;
 mod spool;
 mod text_editor;
 mod tidy;
+mod workspace;
+mod workspace_branch;
+mod workspace_commit;
+mod workspace_mend;
+mod workspace_push;

@@ -3,8 +3,10 @@
 
 mod cassette;
 mod history;
+pub mod repositories;
 mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
 pub use history::{History, check_strictly};
-pub use world::{Ended, World, eventually, git};
+pub use repositories::Repositories;
+pub use world::{BINARY, Ended, World, eventually, git};
