@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
 use super::Metadata;
-use crate::sys::clock;
+use crate::sys::{clock, file};
 use crate::task::TaskId;
 
 /// Append-only: a schema change is a new entry, and `PRAGMA user_version` counts those applied.
@@ -246,6 +246,10 @@ impl TaskDb {
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
+    if !path.exists() {
+        // SQLite would make it readable for all. The files it puts beside it get the same mode.
+        drop(file::open_append(path));
+    }
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
