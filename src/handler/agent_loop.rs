@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::error_limits::ErrorLimits;
-use super::next_step::{NextStep, next_step};
+use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 use super::reply::{self, Fate, PreparedCall};
 use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens};
 use crate::context::{Parking, TaskContext, ToolRecord};
@@ -128,9 +128,12 @@ impl AgentLoop<'_, '_> {
         let limit = self.llm.model().max_output_tokens;
         let prepared = reply::prepare(reply, turn, self.toolbox.specs(), limit);
         let mut content = self.redactor.mask(&prepared.content);
-        if content.trim().is_empty() && prepared.calls.is_empty() {
-            // Strict servers refuse an assistant message with neither text nor calls.
-            content = "(no answer)".into();
+        if prepared.calls.is_empty() {
+            if prepared.is_cut {
+                content = cut_text(&content);
+            } else if content.trim().is_empty() {
+                content = NO_ANSWER.into();
+            }
         }
         let calls: Vec<ToolCall> = prepared.calls.iter().map(|prepared| self.masked(&prepared.call)).collect();
         log::info!("turn {}: {}", turn + 1, describe(&content, &calls));
