@@ -3,8 +3,11 @@
 
 mod cassette;
 mod history;
+mod random;
+pub mod store;
 mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
 pub use history::{History, check_strictly};
+pub use random::Random;
 pub use world::{Ended, World, eventually, git};
