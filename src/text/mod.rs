@@ -2,7 +2,9 @@
 //! Does no I/O and knows nothing of tasks.
 
 mod cut;
+mod percent;
 mod redaction;
 
 pub use cut::{head, head_and_tail, tail};
+pub use percent::percent_encoded;
 pub use redaction::Redactor;

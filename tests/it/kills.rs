@@ -2,25 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Cassette, World, check_strictly};
+use crate::support::{Cassette, Random, World, check_strictly};
 
 const COMMANDS: usize = 6;
-
-/// A small generator, so that a failure can be repeated by its seed.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 fn cassette() -> Cassette {
     let mut cassette = Cassette::new();
@@ -40,11 +24,11 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
         world.write("config.yaml", &config);
         // About as long as a run takes, so that instants before the first turn are hit as well; it
         // grows, so that the end is reached on a busy machine too.
-        let mut span_us = 150_000;
+        let mut span_us = 150_000u64;
         let mut killed = 0;
         loop {
             let mut child = world.spawn(&[]);
-            let until = Instant::now() + Duration::from_micros(random.below(span_us));
+            let until = Instant::now() + Duration::from_micros(random.next() % span_us);
             while Instant::now() < until && child.try_wait().unwrap().is_none() {
                 std::hint::spin_loop();
             }
