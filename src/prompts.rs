@@ -57,7 +57,7 @@ macro_rules! prompts {
 }
 
 prompts! {
-    System "system.md" ["commands_note", "branch"],
+    System "system.md" ["commands_note", "branch", "fence"],
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
     Task "task.md" ["task_json"],

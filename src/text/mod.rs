@@ -4,7 +4,9 @@
 mod cut;
 mod percent;
 mod redaction;
+mod visible;
 
 pub use cut::{head, head_and_tail, tail};
 pub use percent::percent_encoded;
 pub use redaction::Redactor;
+pub use visible::visible;

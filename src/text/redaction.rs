@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::percent_encoded;
@@ -90,22 +92,13 @@ fn json_escaped(text: &str) -> String {
 /// What base64 makes of `bytes` at each of the three places it can start in a group, without the
 /// characters that its neighbours decide: so a secret is found inside `user:secret` as well.
 fn base64_inner_forms(bytes: &[u8]) -> Vec<String> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     (0..3usize)
         .map(|shift| {
             let mut padded = vec![0u8; shift];
             padded.extend_from_slice(bytes);
-            let whole_groups = padded.len() / 3 * 3;
-            let mut out = String::new();
-            for group in padded[..whole_groups].chunks_exact(3) {
-                let bits = u32::from(group[0]) << 16 | u32::from(group[1]) << 8 | u32::from(group[2]);
-                for place in [18, 12, 6, 0] {
-                    out.push(char::from(ALPHABET[(bits >> place & 63) as usize]));
-                }
-            }
+            padded.truncate(padded.len() / 3 * 3);
             // The first characters mix in bits of what stands before the secret.
-            let foreign = [0, 2, 3][shift];
-            out[foreign.min(out.len())..].to_owned()
+            STANDARD.encode(padded).split_off([0, 2, 3][shift])
         })
         .filter(|form| form.len() >= SHORTEST_SECRET_BYTES)
         .collect()

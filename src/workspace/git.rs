@@ -6,8 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::Settings;
 use crate::error::{Error, Kind, Result};
+use crate::ports::RepositorySource;
 use crate::sys::process::{Ending, Finished, Program};
 
 /// A clone of a large repository over a slow line takes long; a hang must end all the same.
@@ -45,7 +49,8 @@ const ALWAYS: [&str; 24] = [
 ];
 
 /// How to call git in one directory.
-#[derive(Debug, Clone)]
+// No Debug: the environment can hold a credential.
+#[derive(Clone)]
 pub struct Git {
     dir: PathBuf,
     env: Vec<(String, OsString)>,
@@ -95,6 +100,25 @@ impl Git {
             env.push((name.into(), value.into()));
         }
         Self { dir: dir.to_path_buf(), env }
+    }
+
+    /// The same calls with what opens `remote` and nothing else: bound to that one address, in the
+    /// environment only, never followed to another host, and no helper of a person is asked or told.
+    #[must_use]
+    pub fn toward(mut self, remote: &RepositorySource) -> Self {
+        let Some(credential) = &remote.credential else { return self };
+        let basic = STANDARD.encode(format!("{}:{}", credential.username, credential.password.expose()));
+        let settings = [
+            (format!("http.{}.extraHeader", remote.url), format!("Authorization: Basic {basic}")),
+            ("credential.helper".to_owned(), String::new()),
+            ("http.followRedirects".to_owned(), "false".to_owned()),
+        ];
+        self.env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
+        for (index, (key, value)) in settings.into_iter().enumerate() {
+            self.env.push((format!("GIT_CONFIG_KEY_{index}"), key.into()));
+            self.env.push((format!("GIT_CONFIG_VALUE_{index}"), value.into()));
+        }
+        self
     }
 
     /// Runs git and returns how it ended, good or bad.

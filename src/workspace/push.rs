@@ -27,7 +27,7 @@ impl Workspace {
     /// # Errors
     /// `Kind::Later` when it cannot be reached.
     pub fn remote_sha(&self, branch: &str) -> Result<Option<String>> {
-        Ok(branch::remote_branches(&self.bare(), &self.file.url, branch)?.remove(branch))
+        Ok(branch::remote_branches(&self.toward_remote(), &self.remote.url, branch)?.remove(branch))
     }
 
     /// Pushes `sha` to `branch`. Where the branch moved on meanwhile, to the next free name.
@@ -35,8 +35,8 @@ impl Workspace {
     /// # Errors
     /// `Kind::Later` when the remote cannot be reached.
     pub fn push(&self, sha: &str, branch: &str) -> Result<Pushed> {
-        let bare = self.bare();
-        bare.run(
+        // Without credentials: this call starts a program in the model's tree.
+        self.bare().run(
             "cannot fetch the work from the work tree",
             ["fetch", "--quiet", "--no-tags", UPLOAD_PACK, "../tree", &format!("+{sha}:refs/coding-agent/work")],
         )?;
@@ -46,7 +46,8 @@ impl Workspace {
                 continue;
             }
             let refspec = format!("{sha}:refs/heads/{branch}");
-            let finished = bare.finish(["push", "--porcelain", "--no-verify", &self.file.url, &refspec])?;
+            let args = ["push", "--porcelain", "--no-verify", &self.remote.url, &refspec];
+            let finished = self.toward_remote().finish(args)?;
             fault::point("workspace.pushed");
             let said = finished.stdout.to_text();
             let refused = said
@@ -59,7 +60,7 @@ impl Workspace {
                 }
                 Some(reason) => return Ok(Pushed::Refused(reason + &words_of_remote(&finished.stderr.to_text()))),
                 None if !finished.succeeded() => {
-                    let error = git::failure(&format!("cannot push to `{}`", self.file.url), &finished);
+                    let error = git::failure(&format!("cannot push to `{}`", self.remote.url), &finished);
                     let for_good = error.kind() == Kind::Task;
                     return if for_good { Ok(Pushed::Refused(error.to_string())) } else { Err(error) };
                 }

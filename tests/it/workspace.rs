@@ -4,6 +4,7 @@ use coding_agent::error::Kind;
 use coding_agent::workspace::{Pushed, WorkState, Workspace};
 use uuid::Uuid;
 
+use crate::support::repositories::source;
 use crate::support::repositories::{OURS, commit, commit_whole, install_program, write};
 use crate::support::{Cassette, Repositories, World, git};
 
@@ -161,7 +162,7 @@ fn what_a_person_configured_for_himself_does_not_disturb() {
 fn an_unreachable_remote_is_for_later_and_a_missing_one_for_good() {
     let repositories = Repositories::new();
     let prepare = |url: &str| {
-        Workspace::prepare(&repositories.settings(), Uuid::new_v4(), url, "work", &|_| Ok(false)).unwrap_err()
+        Workspace::prepare(&repositories.settings(), Uuid::new_v4(), &source(url), "work", &|_| Ok(false)).unwrap_err()
     };
     for url in ["http://127.0.0.1:1/x.git", "https://127.0.0.1:1/x.git", "git://127.0.0.1:1/x", "ssh://127.0.0.1:1/x"] {
         let error = prepare(url);
@@ -183,7 +184,8 @@ fn a_shallow_workspace_works_and_pushes() {
     let settings = coding_agent::workspace::Settings { depth: Some(1), ..repositories.settings() };
     let url = format!("file://{}", repositories.remote().display());
     for (wish, start) in [("work", None), ("ours", Some(tip))] {
-        let workspace = Workspace::prepare(&settings, Uuid::new_v4(), &url, wish, &|_| Ok(false)).unwrap().workspace;
+        let workspace =
+            Workspace::prepare(&settings, Uuid::new_v4(), &source(&url), wish, &|_| Ok(false)).unwrap().workspace;
         assert_eq!(workspace.branch(), wish);
         assert_eq!(workspace.is_continued(), start.is_some());
         assert_eq!(git(&workspace.tree(), &["rev-list", "--count", "main"]), "1");

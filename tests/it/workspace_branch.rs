@@ -3,6 +3,7 @@
 use coding_agent::workspace::{Pushed, WorkState, Workspace, ref_segment};
 use uuid::Uuid;
 
+use crate::support::repositories::source;
 use crate::support::repositories::{OURS, commit, commit_whole, write};
 use crate::support::{Cassette, Repositories, World, git};
 
@@ -44,7 +45,8 @@ fn a_branch_a_person_touched_merged_or_emptied_is_left_alone() {
     let url = closed.remote();
     let is_over = |branch: &str| Ok(branch == "work");
     let prepared =
-        Workspace::prepare(&closed.settings(), Uuid::new_v4(), url.to_str().unwrap(), "work", &is_over).unwrap();
+        Workspace::prepare(&closed.settings(), Uuid::new_v4(), &source(url.to_str().unwrap()), "work", &is_over)
+            .unwrap();
     assert_eq!(prepared.workspace.branch(), "work-2");
 }
 

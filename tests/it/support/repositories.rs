@@ -80,7 +80,7 @@ impl Repositories {
     }
 
     pub fn prepare_with(&self, settings: &Settings, uuid: TaskId, wish: &str) -> Result<Prepared> {
-        Workspace::prepare(settings, uuid, self.remote().to_str().unwrap(), wish, &|_| Ok(false))
+        Workspace::prepare(settings, uuid, &source(self.remote().to_str().unwrap()), wish, &|_| Ok(false))
     }
 
     /// A workspace of a new task that wants the branch `work`.
@@ -168,4 +168,9 @@ pub fn commit_held(workspace: &Workspace) -> (String, String) {
         WorkState::Held(sha, reason) => (sha, reason),
         other => panic!("{other:?}"),
     }
+}
+
+/// A remote that needs nothing to open it.
+pub fn source(url: &str) -> coding_agent::ports::RepositorySource {
+    coding_agent::ports::RepositorySource { url: url.to_owned(), credential: None }
 }
