@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 BINARY = target/release/coding-agent
 
-.PHONY: build check test demo bench install clean help
+.PHONY: build check test units demo bench install clean help
 
 help: ## Show this list.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -14,12 +14,21 @@ build: ## Build the program: target/release/coding-agent.
 test: ## All tests, crash points and failing disks among them.
 	cargo test --locked --features faults
 
-check: ## What CI runs: format, lints, tests, demo.
+check: ## What CI runs: format, lints, tests, units, demo.
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --all-targets --features faults -- -D warnings
 	$(MAKE) test
+	$(MAKE) units
 	$(MAKE) demo
+
+units: build ## Check the systemd units, where systemd-analyze is installed.
+	@if command -v systemd-analyze >/dev/null; then \
+	  rm -rf target/units && mkdir -p target/units && cp systemd/* target/units/ && \
+	  sed -i 's|^ExecStart=.*|ExecStart=$(CURDIR)/$(BINARY)|' target/units/coding-agent.service && \
+	  systemd-analyze verify --man=no target/units/coding-agent.service target/units/coding-agent.timer && \
+	  echo "systemd units: good"; \
+	else echo "systemd units: not checked, systemd-analyze is missing"; fi
 
 demo: build ## Show the whole job on a small repository, offline.
 	$(BINARY) demo target/demo
