@@ -8,6 +8,7 @@ mod bad_input;
 mod concurrency;
 mod config;
 mod crashes;
+mod fake_github;
 mod forge_conformance;
 mod forge_local;
 mod io_faults;

@@ -19,8 +19,10 @@ pub mod fixture;
 mod git;
 mod issues;
 mod json;
+mod look;
 mod page;
 mod people;
+mod pull_json;
 mod pulls;
 mod rate;
 mod search;
@@ -34,16 +36,15 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-pub use door::refuse;
 pub use faults::{Fault, fits};
 pub use git::unbase64;
-pub use json::{segment, stamp};
+pub use json::segment;
 pub use people::Issue;
 pub use search::terms;
 pub use state::{Gone, Lock, Logged, Permission};
 pub use wire::{Host, Reply, Request};
 
-use state::{Hub, Token};
+use state::Hub;
 use table::Call;
 
 /// A server of its own for one test.

@@ -57,6 +57,9 @@ pub fn tag(request: &Request, reply: Reply) -> Reply {
     if request.method != "GET" || reply.status != 200 {
         return reply;
     }
+    if request.path.contains("/search/") {
+        return reply.with("cache-control", "no-cache");
+    }
     let mut hasher = DefaultHasher::new();
     reply.body.hash(&mut hasher);
     reply.headers.hash(&mut hasher);
