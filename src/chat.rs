@@ -125,6 +125,9 @@ pub fn check_history(messages: &[Message]) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let at = |what: &str| Err(format!("message {index} ({}): {what}", message.role.name()));
+        if !message.tool_calls.is_empty() && message.role != Role::Assistant {
+            return at("only the model calls tools");
+        }
         if message.role == Role::Tool {
             let Some(id) = message.tool_call_id.as_deref() else {
                 return at("a tool result without a call id");
@@ -137,9 +140,6 @@ pub fn check_history(messages: &[Message]) -> Result<(), String> {
         }
         if !open.is_empty() {
             return at(&format!("call `{}` has no result", open[0]));
-        }
-        if !message.tool_calls.is_empty() && message.role != Role::Assistant {
-            return at("only the model calls tools");
         }
         if message.role == Role::Assistant && message.content.is_empty() && message.tool_calls.is_empty() {
             return at("neither text nor calls");

@@ -171,8 +171,8 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let word = |index: usize| words.get(index).and_then(|word| word.to_str());
-    let (command, most_words, help_text) = match word(0) {
+    let first_word = words.first().map(|word| word.to_string_lossy());
+    let (command, most_words, help_text) = match first_word.as_deref() {
         None => (Command::Run(mode.unwrap_or(Mode::Both)), 0, HELP),
         Some("status") => (Command::Status { json }, 1, STATUS_HELP),
         Some("demo") => {

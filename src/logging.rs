@@ -53,7 +53,7 @@ fn logger(level: LevelFilter, target: Target, redactor: Redactor, with_time: boo
     builder.filter_level(level).target(target);
     builder.format(move |out, record| {
         // One record, one line: a text from outside must not be able to fake a second one.
-        let text = redactor.mask(&record.args().to_string()).replace('\n', "\n  ");
+        let text = one_record(&redactor.mask(&record.args().to_string()));
         let level = record.level().as_str().to_lowercase();
         if with_time {
             writeln!(out, "{} {level:<5} [{}] {text}", clock::now_rfc3339(), std::process::id())
@@ -64,6 +64,22 @@ fn logger(level: LevelFilter, target: Target, redactor: Redactor, with_time: boo
         }
     });
     builder.build()
+}
+
+/// Line breaks indent what follows; other characters that move a terminal's cursor or break a line
+/// are shown as escapes.
+fn one_record(text: &str) -> String {
+    let mut record = String::with_capacity(text.len());
+    for character in text.replace("\r\n", "\n").chars() {
+        match character {
+            '\n' => record.push_str("\n  "),
+            '\t' => record.push('\t'),
+            '\u{2028}' | '\u{2029}' => record.extend(character.escape_unicode()),
+            _ if character.is_control() => record.extend(character.escape_unicode()),
+            _ => record.push(character),
+        }
+    }
+    record
 }
 
 struct Both {

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
             print_error(&sys::process::exec_in_own_session(args));
             return Ok(127);
         }
+        sys::process::shut_off_from_others();
         commands::run(&invocation).map(|exit| exit.code())
     };
     match run() {

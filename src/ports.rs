@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::chat::{Arguments, Message, Usage};
+use crate::config::Secret;
 use crate::error::Result;
 use crate::task::{TaskId, TaskKey, TaskMessage};
 
@@ -109,6 +110,17 @@ pub struct Comment {
 pub struct RepositorySource {
     /// URL or path, without credentials.
     pub url: String,
+    /// What opens it over HTTPS; `None` where nothing is needed or git knows by itself.
+    pub credential: Option<Credential>,
+}
+
+/// A name and a password for HTTP Basic authentication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The name.
+    pub username: String,
+    /// The password or token.
+    pub password: Secret,
 }
 
 /// A pull or merge request as the forge reports it.

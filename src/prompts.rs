@@ -57,7 +57,7 @@ macro_rules! prompts {
 }
 
 prompts! {
-    System "system.md" ["commands_note", "branch"],
+    System "system.md" ["commands_note", "branch", "fence"],
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
     Task "task.md" ["task_json"],
@@ -101,7 +101,7 @@ impl Prompts {
                 (Some(bytes), Some(path)) => {
                     let text = String::from_utf8(bytes)
                         .context(Kind::Host, || format!("cannot use `{}`: it is not UTF-8", path.display()))?;
-                    check(&text, allowed)
+                    check(*prompt, &text, allowed)
                         .map_err(|why| Error::host(format!("cannot use `{}`: {why}", path.display())))?;
                     text
                 }
@@ -172,13 +172,19 @@ fn fill(text: &str, values: &[(&str, &str)]) -> String {
     filled
 }
 
-fn check(text: &str, allowed: &[&str]) -> Result<(), String> {
+fn check(prompt: Prompt, text: &str, allowed: &[&str]) -> Result<(), String> {
+    let mut found = Vec::new();
     for part in text.split("{{").skip(1) {
         let name = part.split_once("}}").ok_or("a `{{` has no `}}`")?.0.trim();
         if !allowed.contains(&name) {
             let list = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
             return Err(format!("it has no placeholder `{}`; allowed: {list}", crate::text::head(name, 60)));
         }
+        found.push(name);
+    }
+    // Without it the model would not see its task; what else is left out is a matter of taste.
+    if prompt == Prompt::Task && !found.contains(&"task_json") {
+        return Err("it must have the placeholder `task_json`".into());
     }
     Ok(())
 }

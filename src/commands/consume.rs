@@ -34,14 +34,13 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     log::debug!("using {git_version}");
     file::create_dir(setup.contexts.base_dir())?;
     let forge = setup.forge()?;
-    forge.probe()?;
     let tools = setup.tools()?;
     let db = RefCell::new(setup.db());
     let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
     llm.probe()?;
     let settings = setup.handler_settings(llm.model().context_tokens);
     let mut handler = TaskHandler {
-        forge: forge.as_ref(),
+        forge,
         llm: &mut llm,
         tools: &tools,
         contexts: &setup.contexts,

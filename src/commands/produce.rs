@@ -12,9 +12,7 @@ use crate::task::{TaskId, TaskKey, TaskMessage};
 
 /// Runs one pass, unless another producer is at it.
 pub fn produce(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
-    let forge = setup.forge()?;
-    forge.probe()?;
-    let mut pass = Pass { setup, forge: forge.as_ref(), published: 0 };
+    let mut pass = Pass { setup, forge: setup.forge()?, published: 0 };
     if queue.produce(&mut |publisher| pass.run(publisher))? {
         log::info!("{} tasks queued", pass.published);
     } else {

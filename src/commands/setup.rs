@@ -1,19 +1,22 @@
 //! From configuration to working parts: which forge, which model, which queue, which tools.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cli::Mode;
 use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, TaskSource};
 use crate::context::{Contexts, TaskDb};
 use crate::error::{Error, Result};
-use crate::forge::Local;
+use crate::forge::{Github, GithubSettings, Local};
 use crate::handler::{Settings, ToolSet, ToolSource};
 use crate::llm::Replay;
 use crate::ports::{Forge, Llm, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
 use crate::sys::file::Sync;
+use crate::sys::http::{HttpClient, HttpSettings};
 use crate::task::{Labels, TaskId};
 use crate::text::Redactor;
 use crate::tools::Toolbox;
@@ -23,6 +26,9 @@ use crate::workspace::{self, Workspace};
 
 /// What our own account is called on the local forge.
 const LOCAL_BOT: &str = "coding-agent";
+
+/// Longest time for one call to a forge.
+const FORGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Variables that git may need to reach a remote; nothing else of our environment goes to it.
 const GIT_ENVIRONMENT: [&str; 15] = [
@@ -49,6 +55,7 @@ pub struct Setup {
     pub redactor: Redactor,
     pub prompts: Prompts,
     pub contexts: Contexts,
+    forge: OnceCell<Box<dyn Forge>>,
 }
 
 impl Setup {
@@ -56,7 +63,7 @@ impl Setup {
         let prompts = Prompts::load(config.prompts_dir.as_deref())?;
         let storage = &config.context_storage;
         let contexts = Contexts::new(&storage.base_dir, Sync::Now, storage.enabled);
-        Ok(Self { contexts, prompts, redactor, config })
+        Ok(Self { contexts, prompts, redactor, config, forge: OnceCell::new() })
     }
 
     pub fn is_paused(&self) -> bool {
@@ -68,18 +75,76 @@ impl Setup {
         pause.enabled.then(|| pause.signal_file.clone())
     }
 
+    /// The six labels of the forge in use.
     pub fn labels(&self) -> Labels {
-        Labels::default()
+        match self.config.task_source {
+            TaskSource::Local => Labels::default(),
+            TaskSource::Github => {
+                let github = self.config.github.clone();
+                Labels {
+                    bot: github.bot_label,
+                    processing: github.processing_label,
+                    done: github.done_label,
+                    failed: github.failed_label,
+                    paused: github.paused_label,
+                    stopped: github.stopped_label,
+                }
+            }
+            TaskSource::Gitlab => {
+                let gitlab = self.config.gitlab.clone();
+                Labels {
+                    bot: gitlab.bot_label,
+                    processing: gitlab.processing_label,
+                    done: gitlab.done_label,
+                    failed: gitlab.failed_label,
+                    paused: gitlab.paused_label,
+                    stopped: gitlab.stopped_label,
+                }
+            }
+        }
     }
 
-    pub fn forge(&self) -> Result<Box<dyn Forge>> {
+    /// The forge, connected once per process and only when it is needed.
+    pub fn forge(&self) -> Result<&dyn Forge> {
+        if let Some(forge) = self.forge.get() {
+            return Ok(forge.as_ref());
+        }
+        let forge = self.connect_forge()?;
+        forge.probe()?;
+        Ok(self.forge.get_or_init(|| forge).as_ref())
+    }
+
+    fn connect_forge(&self) -> Result<Box<dyn Forge>> {
         match self.config.task_source {
             TaskSource::Local => {
                 let tasks_dir = self.config.local.tasks_dir.clone();
                 Ok(Box::new(Local::new(tasks_dir, LOCAL_BOT.into(), self.labels())))
             }
-            other => Err(Error::bug(format!("task source `{}` passed the configuration", other.name()))),
+            TaskSource::Github => {
+                let github = self.config.github.clone();
+                let token = github.personal_access_token.ok_or_else(|| {
+                    Error::host("no token for GitHub is set").hint("put one into GITHUB_PERSONAL_ACCESS_TOKEN")
+                })?;
+                let client = self.http_client(&github.api_url, Some(FORGE_TIMEOUT))?;
+                let settings = GithubSettings {
+                    api_url: github.api_url,
+                    token,
+                    bot_name: github.bot_name,
+                    labels: self.labels(),
+                    repositories: github.repositories,
+                    assignee: github.assignee,
+                    query: github.query,
+                };
+                Ok(Box::new(Github::connect(settings, client)?))
+            }
+            TaskSource::Gitlab => Err(Error::bug("task source `gitlab` passed the configuration")),
         }
+    }
+
+    /// A client for `url`; `timeout` is for one whole call.
+    fn http_client(&self, url: &str, timeout: Option<Duration>) -> Result<HttpClient> {
+        let settings = HttpSettings { ca_file: self.config.ca_file.as_deref(), timeout };
+        HttpClient::new(settings, url.starts_with("https:"))
     }
 
     pub fn llm(&self) -> Result<impl Llm> {
@@ -158,7 +223,7 @@ impl Setup {
         Ok(BuiltInTools {
             text_editor: self.config.text_editor_mcp.enabled,
             host_commands: on_host.then(|| Limits {
-                timeout: std::time::Duration::from_secs(execution.timeout_seconds),
+                timeout: Duration::from_secs(execution.timeout_seconds),
                 output_bytes: usize::try_from(execution.max_output_size).unwrap_or(usize::MAX),
             }),
             path: std::env::var_os("PATH"),

@@ -19,11 +19,11 @@ pub struct JsonlFile {
 }
 
 impl JsonlFile {
-    /// Opens `path`, creating it where missing, and gives each line to `visit`.
+    /// Opens `path`, creating it where missing, and gives each line to `visit`, which may find it bad.
     ///
     /// # Errors
     /// `Kind::Host` when it cannot be read or a line other than the last is bad.
-    pub fn open<T: DeserializeOwned>(path: &Path, mut visit: impl FnMut(T)) -> Result<Self> {
+    pub fn open<T: DeserializeOwned>(path: &Path, mut visit: impl FnMut(T) -> serde_json::Result<()>) -> Result<Self> {
         let mut opened = file::open_append(path)?;
         let mut reader = BufReader::with_capacity(1 << 18, &mut opened);
         let mut line = Vec::new();
@@ -40,17 +40,14 @@ impl JsonlFile {
             }
             number += 1;
             let parsed = if line.ends_with(b"\n") {
-                serde_json::from_slice(&line).context(Kind::Host, String::new)
+                serde_json::from_slice(&line).and_then(&mut visit).context(Kind::Host, || "it is no record".into())
             } else {
                 Err(Error::host("the line has no end"))
             };
-            match parsed {
-                Ok(value) => visit(value),
-                Err(cause) => {
-                    let sentence = format!("cannot read line {number} of `{}`", path.display());
-                    let hint = "mend or remove that line, or move the file away";
-                    bad = Some((offset, Error::host(sentence).caused_by(cause).hint(hint)));
-                }
+            if let Err(cause) = parsed {
+                let sentence = format!("cannot read line {number} of `{}`", path.display());
+                let hint = "mend or remove that line, or move the file away";
+                bad = Some((offset, Error::host(sentence).caused_by(cause).hint(hint)));
             }
             offset += count as u64;
         }

@@ -93,7 +93,7 @@ fn function_type() -> String {
 
 impl MessageStore {
     /// Opens the two files of `dir`, one pass each, and completes `current.jsonl` with what a
-    /// killed process wrote to the archive only.
+    /// killed process wrote to the archive only, and the archive with what a damaged disk took.
     ///
     /// # Errors
     /// `Kind::Host` when a file cannot be read or written.
@@ -103,13 +103,16 @@ impl MessageStore {
         let current_file = JsonlFile::open(&dir.join("current.jsonl"), |line: CurrentLine| {
             last_current_seq = line.seq.unwrap_or(0).max(last_current_seq);
             current.push(line);
+            Ok(())
         })?;
         let (mut count, mut replies, mut last_seq) = (0, 0, 0);
         let mut usage = Usage::default();
         let mut missing: Vec<ArchiveLine> = Vec::new();
         let archive = JsonlFile::open(&dir.join("messages.jsonl"), |line: Box<serde_json::value::RawValue>| {
-            // The line is JSON, or we would not be here; one that is no message counts as nothing.
-            let Ok(head) = serde_json::from_str::<ArchiveHead>(line.get()) else { return };
+            let head: ArchiveHead = serde_json::from_str(line.get())?;
+            if head.seq > last_current_seq {
+                missing.push(serde_json::from_str(line.get())?);
+            }
             count += 1;
             last_seq = head.seq.max(last_seq);
             replies += u64::from(head.role == Role::Assistant.name());
@@ -118,9 +121,7 @@ impl MessageStore {
                 usage.completion_tokens += used.completion_tokens;
                 usage.cached_tokens += used.cached_tokens;
             }
-            if head.seq > last_current_seq {
-                missing.extend(serde_json::from_str::<ArchiveLine>(line.get()));
-            }
+            Ok(())
         })?;
         let mut store = Self {
             archive,
@@ -134,7 +135,15 @@ impl MessageStore {
             sync,
         };
         for line in current {
-            store.keep(message_of(line));
+            let seq = line.seq.filter(|seq| *seq > last_seq);
+            let message = message_of(line);
+            if let Some(seq) = seq {
+                // The archive lost its end, and ids of calls follow from its count of replies.
+                store.archive.append(&ArchiveLine::new(seq, &message, None), sync)?;
+                store.count += 1;
+                store.replies += u64::from(message.role == Role::Assistant);
+            }
+            store.keep(message);
         }
         for line in missing {
             let line = CurrentLine::from(line);
@@ -151,21 +160,7 @@ impl MessageStore {
     /// `Kind::Host` when it cannot be written; the store must then be opened again.
     pub fn add(&mut self, message: Message, usage: Option<Usage>) -> Result<u64> {
         let seq = self.next_seq;
-        let line = ArchiveLine {
-            seq,
-            role: message.role.name().into(),
-            content: message.content.clone(),
-            timestamp: clock::now_rfc3339(),
-            tokens: message.estimated_tokens(),
-            tool_name: message.tool_name.clone(),
-            tool_calls: message.tool_calls.iter().map(WireCall::from).collect(),
-            tool_call_id: message.tool_call_id.clone(),
-            usage: usage.map(|usage| WireUsage {
-                prompt_tokens: usage.prompt_tokens,
-                completion_tokens: usage.completion_tokens,
-                cached_tokens: usage.cached_tokens,
-            }),
-        };
+        let line = ArchiveLine::new(seq, &message, usage);
         let acted_on = matches!(message.role, Role::Assistant | Role::Tool);
         self.archive.append(&line, if acted_on { self.sync } else { Sync::Later })?;
         fault::point("context.archived");
@@ -218,6 +213,26 @@ impl MessageStore {
     /// The sequence number the next message will get.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
+    }
+}
+
+impl ArchiveLine {
+    fn new(seq: u64, message: &Message, usage: Option<Usage>) -> Self {
+        Self {
+            seq,
+            role: message.role.name().into(),
+            content: message.content.clone(),
+            timestamp: clock::now_rfc3339(),
+            tokens: message.estimated_tokens(),
+            tool_name: message.tool_name.clone(),
+            tool_calls: message.tool_calls.iter().map(WireCall::from).collect(),
+            tool_call_id: message.tool_call_id.clone(),
+            usage: usage.map(|usage| WireUsage {
+                prompt_tokens: usage.prompt_tokens,
+                completion_tokens: usage.completion_tokens,
+                cached_tokens: usage.cached_tokens,
+            }),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Context, Kind, Result};
 use crate::sys::{clock, file};
-use crate::task::TaskMessage;
+use crate::task::{TaskId, TaskMessage};
 
 const FILE_NAME: &str = "metadata.json";
 
@@ -24,6 +24,8 @@ pub struct Metadata {
     pub bot_assigned: bool,
     /// How often work was taken up again.
     pub resumes: u32,
+    /// Random mark around quoted text of people in this task's messages.
+    pub fence: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -38,14 +40,20 @@ struct Wire {
     bot_assigned: bool,
     #[serde(default)]
     resumes: u32,
+    #[serde(default = "random_mark")]
+    fence: String,
     #[serde(default)]
     task: Option<Box<RawValue>>,
+}
+
+fn random_mark() -> String {
+    TaskId::new_v4().simple().to_string().split_off(16)
 }
 
 impl Metadata {
     /// Facts of a task that begins now.
     pub fn new(message: TaskMessage, repository: String, bot_assigned: bool) -> Self {
-        Self { message, created_at: clock::now_rfc3339(), repository, bot_assigned, resumes: 0 }
+        Self { message, created_at: clock::now_rfc3339(), repository, bot_assigned, resumes: 0, fence: random_mark() }
     }
 
     /// Reads the file of a context directory; `None` when there is none, or none that says which task it is.
@@ -64,6 +72,7 @@ impl Metadata {
             repository: wire.repository,
             bot_assigned: wire.bot_assigned,
             resumes: wire.resumes,
+            fence: wire.fence,
         }))
     }
 
@@ -82,6 +91,7 @@ impl Metadata {
             user: self.message.user.clone(),
             bot_assigned: self.bot_assigned,
             resumes: self.resumes,
+            fence: self.fence.clone(),
             task: RawValue::from_string(task).ok(),
         };
         let bytes = serde_json::to_vec_pretty(&wire).context(Kind::Bug, || "cannot write metadata".into())?;

@@ -2,12 +2,12 @@
 //! files: it never stops a task, a failing write is a warning.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 
 use super::Metadata;
-use crate::sys::clock;
+use crate::sys::{clock, file};
 use crate::task::TaskId;
 
 /// Append-only: a schema change is a new entry, and `PRAGMA user_version` counts those applied.
@@ -246,9 +246,13 @@ impl TaskDb {
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
+    if !path.exists() {
+        // SQLite would make it readable for all. The files it puts beside it get the same mode.
+        drop(file::open_append(path));
+    }
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    switch_to_wal(&connection)?;
     // The files are the truth; a power cut may take the last rows.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     let version = |connection: &Connection| -> rusqlite::Result<usize> {
@@ -265,4 +269,18 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
         transaction.commit()?;
     }
     Ok(connection)
+}
+
+/// Tries again by itself: two first starts at once would deadlock here, so SQLite lets one of them
+/// fail at once, whatever the busy timeout says.
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
+    }
 }

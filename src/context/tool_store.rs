@@ -74,6 +74,7 @@ impl ToolStore {
             last_seq = line.seq.max(last_seq);
             count += 1;
             remember(&mut recent_commands, line.arguments.get("command"), line.exit_code);
+            Ok(())
         })?;
         Ok(Self { file, next_seq: last_seq + 1, count, recent_commands })
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::error_limits::ErrorLimits;
-use super::next_step::{NextStep, next_step};
+use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 use super::reply::{self, Fate, PreparedCall};
 use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens};
 use crate::context::{Parking, TaskContext, ToolRecord};
@@ -128,12 +128,15 @@ impl AgentLoop<'_, '_> {
         let limit = self.llm.model().max_output_tokens;
         let prepared = reply::prepare(reply, turn, self.toolbox.specs(), limit);
         let mut content = self.redactor.mask(&prepared.content);
-        if content.trim().is_empty() && prepared.calls.is_empty() {
-            // Strict servers refuse an assistant message with neither text nor calls.
-            content = "(no answer)".into();
+        if prepared.calls.is_empty() {
+            if prepared.is_cut {
+                content = cut_text(&content);
+            } else if content.trim().is_empty() {
+                content = NO_ANSWER.into();
+            }
         }
-        log::info!("turn {}: {}", turn + 1, describe(&content, &prepared.calls));
-        let calls = prepared.calls.iter().map(|prepared| self.masked(&prepared.call)).collect();
+        let calls: Vec<ToolCall> = prepared.calls.iter().map(|prepared| self.masked(&prepared.call)).collect();
+        log::info!("turn {}: {}", turn + 1, describe(&content, &calls));
         self.context.messages.add(Message::assistant(content, calls), usage)?;
         Parking::end(self.context.dir())?;
         (self.on_turn)()?;
@@ -142,7 +145,18 @@ impl AgentLoop<'_, '_> {
     }
 
     fn masked(&self, call: &ToolCall) -> ToolCall {
-        ToolCall { arguments: self.redactor.mask(&call.arguments), ..call.clone() }
+        let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+        ToolCall {
+            id: call.id.clone(),
+            name: reply::wire_name(&self.redactor.mask(&call.name)),
+            arguments: Value::Object(self.masked_arguments(arguments)).to_string(),
+        }
+    }
+
+    /// Masked value by value: in JSON text a secret may be written otherwise, and masking there can
+    /// break the text.
+    fn masked_arguments(&self, arguments: Arguments) -> Arguments {
+        arguments.into_iter().map(|(name, value)| (self.redactor.mask(&name), self.redactor.mask_json(value))).collect()
     }
 
     /// Gives every open call its result, in order. Calls of this run are executed.
@@ -207,8 +221,7 @@ impl AgentLoop<'_, '_> {
         log::info!("  {} -> {}", call.name, summary_of(result));
         self.answer(call, &text)?;
         let masked = ToolResult { text, ..result.clone() };
-        let arguments = self.redactor.mask(&Value::Object(arguments.clone()).to_string());
-        let arguments = serde_json::from_str(&arguments).unwrap_or_default();
+        let arguments = self.masked_arguments(arguments.clone());
         let record = ToolRecord { tool_name: &call.name, arguments: &arguments, result: &masked, duration_ms };
         self.context.tools.add_tool_call(&record)?;
         Ok(())
@@ -237,12 +250,12 @@ impl AgentLoop<'_, '_> {
 }
 
 /// One line for the log.
-fn describe(content: &str, calls: &[PreparedCall]) -> String {
+fn describe(content: &str, calls: &[ToolCall]) -> String {
     let line = |text: &str| head(text.lines().next().unwrap_or_default(), 100).to_owned();
     if calls.is_empty() {
         return format!("says: {}", line(content));
     }
-    let calls = calls.iter().map(|prepared| format!("{} {}", prepared.call.name, line(&prepared.call.arguments)));
+    let calls = calls.iter().map(|call| format!("{} {}", call.name, line(&call.arguments)));
     calls.collect::<Vec<_>>().join("; ")
 }
 

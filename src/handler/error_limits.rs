@@ -1,6 +1,7 @@
-//! How many errors in a row end a task. A success resets the count; nothing else does.
+//! How many errors in a row end a task. A success resets the count; nothing else does. In a row means
+//! reply after reply: a model that makes three calls at once has not been told what is wrong with the first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Consecutive errors of one tool.
 const MOST_TOOL_ERRORS: u32 = 3;
@@ -11,6 +12,7 @@ const MOST_CUT_REPLIES: u32 = 3;
 #[derive(Debug, Default)]
 pub struct ErrorLimits {
     tool_errors: HashMap<String, u32>,
+    failed_in_this_reply: HashSet<String>,
     cut_replies: u32,
 }
 
@@ -19,6 +21,10 @@ impl ErrorLimits {
     pub fn count_tool_result(&mut self, tool: &str, is_error: bool) -> Option<String> {
         if !is_error {
             self.tool_errors.remove(tool);
+            self.failed_in_this_reply.remove(tool);
+            return None;
+        }
+        if !self.failed_in_this_reply.insert(tool.to_owned()) {
             return None;
         }
         let errors = self.tool_errors.entry(tool.to_owned()).or_default();
@@ -28,6 +34,7 @@ impl ErrorLimits {
 
     /// Counts a reply; the reason to give up when the limit is reached.
     pub fn count_reply(&mut self, is_cut: bool) -> Option<String> {
+        self.failed_in_this_reply.clear();
         self.cut_replies = if is_cut { self.cut_replies + 1 } else { 0 };
         (self.cut_replies >= MOST_CUT_REPLIES)
             .then(|| format!("the model's answer was cut off at its output limit {} times in a row", self.cut_replies))

@@ -52,7 +52,9 @@ impl Finisher<'_> {
         let error = (!reason.is_empty()).then_some(reason.as_str());
         self.db.borrow_mut().finish(context.uuid(), kind.status(), error, &context.statistics());
         fault::point("finish.row");
-        let is_elsewhere = outcome.branch.is_some() || outcome.sha.is_none() || kind == OutcomeKind::Cancelled;
+        // Of what was cancelled the patch is enough, unless there was more than a commit to keep.
+        let is_dropped = kind == OutcomeKind::Cancelled && outcome.refusals.is_empty();
+        let is_elsewhere = outcome.branch.is_some() || outcome.sha.is_none() || is_dropped;
         if is_elsewhere
             && kind != OutcomeKind::Paused
             && let Some(workspace) = workspace
@@ -148,8 +150,16 @@ impl Run<'_> {
 
     fn keep_patch(&mut self, workspace: &Workspace, sha: &str) -> Result<()> {
         const FILE_NAME: &str = "work.patch";
-        workspace.write_patch(sha, &self.context.dir().join(FILE_NAME))?;
-        self.outcome.patch = Some(FILE_NAME.into());
+        let kept = match workspace.write_patch(sha, &self.context.dir().join(FILE_NAME)) {
+            Ok(()) => FILE_NAME.into(),
+            // Held work must not be pushed for want of a patch; the tree is kept too.
+            Err(error) if error.kind() == Kind::Task => {
+                log::warn!("{error:#}");
+                format!("{}/tree", self.context.uuid())
+            }
+            Err(error) => return Err(error),
+        };
+        self.outcome.patch = Some(kept);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ mod task_handler;
 
 pub use arguments::normalise;
 pub use error_limits::ErrorLimits;
-pub use next_step::{NextStep, next_step};
+pub use next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 pub use prepare::{is_wanted, prepare};
 pub use reply::{Fate, Prepared, PreparedCall, prepare as prepare_reply};
 pub use task_handler::{Handled, Settings, TaskHandler, ToolSet, ToolSource};

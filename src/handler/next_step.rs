@@ -17,6 +17,16 @@ pub enum NextStep {
     Finish(Outcome, Option<ToolCall>),
 }
 
+/// Stands for a reply with neither text nor calls, which strict servers refuse in a history.
+pub const NO_ANSWER: &str = "(no answer)";
+
+const CUT_MARK: &str = "(cut off at the output limit)";
+
+/// The text of a reply that was cut off, marked as such: half an answer must not end a task.
+pub fn cut_text(content: &str) -> String {
+    format!("{}\n{CUT_MARK}", content.trim_end())
+}
+
 /// Reads the next step from a history.
 pub fn next_step(history: &[Message]) -> NextStep {
     let Some(last) = history.iter().rposition(|message| message.role == Role::Assistant) else {
@@ -39,11 +49,17 @@ pub fn next_step(history: &[Message]) -> NextStep {
         return NextStep::Ask;
     }
     let before = history[..last].iter().rfind(|message| message.role == Role::Assistant);
-    if before.is_some_and(|message| message.tool_calls.is_empty()) {
-        NextStep::Finish(Outcome::completed(reply.content.trim()), None)
-    } else {
-        NextStep::Remind
+    let counts = |message: &Message| message.tool_calls.is_empty() && !message.content.ends_with(CUT_MARK);
+    if !counts(reply) || !before.is_some_and(counts) {
+        return NextStep::Remind;
     }
+    NextStep::Finish(
+        match reply.content.trim() {
+            NO_ANSWER => Outcome::failed("the model gave no answer, twice in a row"),
+            text => Outcome::completed(text),
+        },
+        None,
+    )
 }
 
 /// The outcome when a reply calls `finish`, alone and rightly.

@@ -71,7 +71,8 @@ fn id(turn: u64, index: usize) -> String {
     format!("c{turn:05}{index:03}")
 }
 
-fn wire_name(name: &str) -> String {
+/// What of `name` every strict server takes.
+pub(super) fn wire_name(name: &str) -> String {
     if is_wire_name(name) {
         return name.to_owned();
     }

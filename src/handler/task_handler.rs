@@ -325,12 +325,18 @@ impl TaskHandler<'_> {
     fn workspace(&self, uuid: TaskId, item: &Item) -> Result<(Workspace, bool)> {
         let source = self.forge.repository(&item.key)?;
         let number = item.key.identifier();
-        let wish = format!("{}issue-{}", self.settings.branch_prefix, ref_segment(&number, &item.key.hash16()));
+        let hash = item.key.hash16();
+        let mut segment = ref_segment(&number, &hash);
+        if segment != number && segment != hash {
+            // Another name may have become the same; each has its own branch.
+            segment = format!("{segment}-{}", &hash[..8]);
+        }
+        let wish = format!("{}issue-{segment}", self.settings.branch_prefix);
         let is_over = |branch: &str| {
             let found = self.forge.find_pull_request(&item.key, branch)?;
             Ok(found.is_some_and(|found| found.state != ItemState::Open))
         };
-        let prepared = Workspace::prepare(&self.settings.workspace, uuid, &source.url, &wish, &is_over)?;
+        let prepared = Workspace::prepare(&self.settings.workspace, uuid, &source, &wish, &is_over)?;
         Ok((prepared.workspace, prepared.made_again))
     }
 
@@ -357,13 +363,14 @@ impl TaskHandler<'_> {
         branch: &str,
         command_tool: Option<&str>,
     ) -> Result<()> {
+        let fence = context.metadata.fence.clone();
         // By count, since a process can die between the two.
         if context.messages.count_messages() == 0 {
-            let system = opening::system_prompt(self.prompts, branch, command_tool);
+            let system = opening::system_prompt(self.prompts, branch, command_tool, &fence);
             context.messages.add(Message::text(Role::System, system), None)?;
         }
         if context.messages.count_messages() == 1 {
-            let task = self.redactor.mask(&opening::task_prompt(self.prompts, self.forge, item)?);
+            let task = self.redactor.mask(&opening::task_prompt(self.prompts, self.forge, item, &fence)?);
             context.messages.add(Message::text(Role::User, task), None)?;
         }
         Ok(())
@@ -379,8 +386,23 @@ impl TaskHandler<'_> {
         self.apply(context, decided, item)
     }
 
+    /// The workspace that stands, with what opens its remote. A repository that is closed to us by now
+    /// makes the push a refusal, which is told.
+    fn standing_workspace(&self, context: &TaskContext) -> Result<Option<Workspace>> {
+        let settings = &self.settings.workspace;
+        let Some(workspace) = Workspace::find(settings, context.uuid(), None)? else { return Ok(None) };
+        match self.forge.repository(&context.metadata.message.key) {
+            Ok(source) => Workspace::find(settings, context.uuid(), Some(&source)),
+            Err(error) if error.kind() == Kind::Task => {
+                log::warn!("{}: {error:#}", context.metadata.message.key);
+                Ok(Some(workspace))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn apply(&self, context: TaskContext, decided: OutcomeFile, item: Option<&Item>) -> Result<End> {
-        let workspace = Workspace::find(&self.settings.workspace, context.uuid())?;
+        let workspace = self.standing_workspace(&context)?;
         self.tools.end_leftovers(context.uuid());
         let finisher = Finisher {
             forge: self.forge,

@@ -95,7 +95,7 @@ impl<L: Llm> Llm for Ledger<'_, L> {
         let reply = done.as_ref().ok();
         let usage = reply.and_then(|reply| reply.usage);
         let estimated_prompt = || request.messages.iter().map(crate::chat::Message::estimated_tokens).sum();
-        let estimated_completion = || reply.map_or(0, |reply| estimate_tokens(&reply.content));
+        let estimated_completion = || reply.map_or(0, estimated_tokens);
         let profile = self.inner.model();
         self.db.borrow_mut().record_call(&LlmCall {
             uuid: request.task,
@@ -111,4 +111,15 @@ impl<L: Llm> Llm for Ledger<'_, L> {
         });
         done
     }
+}
+
+fn estimated_tokens(reply: &Reply) -> u64 {
+    let calls = reply.tool_calls.iter().map(|call| {
+        let arguments = call.arguments.as_ref().map(|sent| match sent {
+            serde_json::Value::String(text) => estimate_tokens(text),
+            other => estimate_tokens(&other.to_string()),
+        });
+        estimate_tokens(call.name.as_deref().unwrap_or_default()) + arguments.unwrap_or_default()
+    });
+    estimate_tokens(&reply.content) + calls.sum::<u64>()
 }

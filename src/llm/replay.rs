@@ -36,7 +36,7 @@ struct Line {
     #[serde(default)]
     content: Option<String>,
     #[serde(default)]
-    tool_calls: Vec<LineCall>,
+    tool_calls: Option<Vec<LineCall>>,
     #[serde(default)]
     finish_reason: Option<String>,
     #[serde(default)]
@@ -164,6 +164,7 @@ fn reply_of(line: Line) -> Reply {
         content: line.content.unwrap_or_default(),
         tool_calls: line
             .tool_calls
+            .unwrap_or_default()
             .into_iter()
             .map(|call| {
                 let (name, arguments) =

@@ -31,7 +31,7 @@ pub fn parse_rfc3339(text: &str) -> Option<u64> {
 pub fn sleep(duration: Duration) {
     const SLICE: Duration = Duration::from_millis(200);
     let end = std::time::Instant::now() + duration;
-    while !super::signal::termination_requested() {
+    while super::fault::sleeps() && !super::signal::termination_requested() {
         let left = end.saturating_duration_since(std::time::Instant::now());
         if left.is_zero() {
             break;

@@ -27,6 +27,15 @@ pub fn io() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether waiting is really waiting; tests set `CODING_AGENT_FAULT_NO_SLEEP` and wait for nothing.
+#[inline]
+pub fn sleeps() -> bool {
+    #[cfg(feature = "faults")]
+    return std::env::var_os("CODING_AGENT_FAULT_NO_SLEEP").is_none();
+    #[cfg(not(feature = "faults"))]
+    true
+}
+
 #[cfg(feature = "faults")]
 pub use on::{arm, disarm};
 

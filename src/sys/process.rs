@@ -100,14 +100,19 @@ impl Captured {
         self.left_out_bytes += over as u64;
     }
 
-    /// The text, invalid UTF-8 replaced, with a line where bytes were left out.
-    pub fn to_text(&self) -> String {
+    /// The bytes, with a line where some were left out.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.left_out_bytes > 0 {
             bytes.extend(format!("\n[… {} bytes left out …]\n", self.left_out_bytes).bytes());
         }
         bytes.extend(&self.tail);
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
+    }
+
+    /// The same as text, invalid UTF-8 replaced.
+    pub fn to_text(&self) -> String {
+        String::from_utf8_lossy(&self.to_bytes()).into_owned()
     }
 }
 
@@ -116,6 +121,13 @@ static LAUNCHER: OnceLock<PathBuf> = OnceLock::new();
 /// Names the binary that understands `__exec`; for tests and benches, which are another binary.
 pub fn use_launcher(path: impl Into<PathBuf>) {
     let _ = LAUNCHER.set(path.into());
+}
+
+/// Shuts other processes of our user off from our memory and environment, where tokens may be
+/// (case C44). Children are ordinary again as soon as they run their program. Root sees all the same.
+pub fn shut_off_from_others() {
+    // An old kernel that refuses leaves us where we were.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
 /// Looks `name` up in a PATH-like list.

@@ -1,7 +1,13 @@
 //! Masks known secrets: the values themselves and the forms in which they travel (base64 of Basic
-//! auth, percent-encoding). Knows no configuration; it is given the values.
+//! auth, percent-encoding, JSON text). Knows no configuration; it is given the values.
 
 use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::percent_encoded;
 
 /// Shorter values are not masked: they would hit ordinary words.
 const SHORTEST_SECRET_BYTES: usize = 8;
@@ -19,23 +25,50 @@ impl Redactor {
         for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET_BYTES) {
             needles.push(secret.to_owned());
             needles.push(percent_encoded(secret));
+            needles.push(json_escaped(secret));
             needles.extend(base64_inner_forms(secret.as_bytes()));
         }
-        // Longest first, so that no part of a longer form stays when a shorter one inside it went.
-        needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        needles.sort_unstable();
         needles.dedup();
         Self { needles: needles.into() }
     }
 
-    /// `text` with every secret masked.
+    /// `text` with every secret masked; secrets that overlap in it become one mask.
     pub fn mask(&self, text: &str) -> String {
-        let mut masked = text.to_owned();
+        let mut found: Vec<(usize, usize)> = Vec::new();
         for needle in self.needles.iter() {
-            if masked.contains(needle.as_str()) {
-                masked = masked.replace(needle.as_str(), "[secret]");
+            let mut from = 0;
+            while let Some(at) = text[from..].find(needle.as_str()) {
+                let begin = from + at;
+                found.push((begin, begin + needle.len()));
+                // The next character, not the end: a secret can overlap itself.
+                from = begin + needle.chars().next().map_or(1, char::len_utf8);
             }
         }
+        found.sort_unstable();
+        let mut masked = String::with_capacity(text.len());
+        let mut done = 0;
+        for (begin, end) in found {
+            if begin >= done {
+                masked.push_str(&text[done..begin]);
+                masked.push_str("[secret]");
+            }
+            done = done.max(end);
+        }
+        masked.push_str(&text[done..]);
         masked
+    }
+
+    /// `value` with every secret masked in each text of it.
+    pub fn mask_json(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.mask(&text)),
+            Value::Array(values) => values.into_iter().map(|value| self.mask_json(value)).collect(),
+            Value::Object(object) => {
+                object.into_iter().map(|(name, value)| (self.mask(&name), self.mask_json(value))).collect()
+            }
+            other => other,
+        }
     }
 
     /// Whether `text` holds a secret in any of its forms.
@@ -50,38 +83,22 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
-fn percent_encoded(text: &str) -> String {
-    use std::fmt::Write as _;
-    text.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
+/// As it stands between the quotes of JSON text: results of tools and bodies of requests are that.
+fn json_escaped(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 /// What base64 makes of `bytes` at each of the three places it can start in a group, without the
 /// characters that its neighbours decide: so a secret is found inside `user:secret` as well.
 fn base64_inner_forms(bytes: &[u8]) -> Vec<String> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     (0..3usize)
         .map(|shift| {
             let mut padded = vec![0u8; shift];
             padded.extend_from_slice(bytes);
-            let whole_groups = padded.len() / 3 * 3;
-            let mut out = String::new();
-            for group in padded[..whole_groups].chunks_exact(3) {
-                let bits = u32::from(group[0]) << 16 | u32::from(group[1]) << 8 | u32::from(group[2]);
-                for place in [18, 12, 6, 0] {
-                    out.push(char::from(ALPHABET[(bits >> place & 63) as usize]));
-                }
-            }
+            padded.truncate(padded.len() / 3 * 3);
             // The first characters mix in bits of what stands before the secret.
-            let foreign = [0, 2, 3][shift];
-            out[foreign.min(out.len())..].to_owned()
+            STANDARD.encode(padded).split_off([0, 2, 3][shift])
         })
         .filter(|form| form.len() >= SHORTEST_SECRET_BYTES)
         .collect()

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::{Git, Settings};
 use crate::error::{Error, Result};
+use crate::ports::RepositorySource;
 
 /// A person who has so many leftover branches has another problem.
 const MOST_SUFFIXES: u32 = 100;
@@ -29,7 +30,10 @@ pub fn ref_segment(text: &str, fallback: &str) -> String {
             segment.push(next);
         }
     }
-    let segment = segment.trim_matches(['.', '-']).trim_end_matches(".lock").trim_matches(['.', '-']);
+    let mut segment = segment.trim_matches(['.', '-']);
+    while let Some(shorter) = segment.strip_suffix(".lock") {
+        segment = shorter.trim_end_matches(['.', '-']);
+    }
     if segment.is_empty() { fallback.to_owned() } else { segment.to_owned() }
 }
 
@@ -55,16 +59,19 @@ pub fn remote_branches(git: &Git, url: &str, wish: &str) -> Result<HashMap<Strin
 pub fn choose(
     git: &Git,
     settings: &Settings,
-    url: &str,
+    remote: &RepositorySource,
     wish: &str,
     is_over: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<Choice> {
-    let there = remote_branches(git, url, wish)?;
+    let url = remote.url.as_str();
+    let toward = git.clone().toward(remote);
+    let there = remote_branches(&toward, url, wish)?;
     for number in 1..=MOST_SUFFIXES {
         let branch = numbered(wish, number);
         let Some(tip) = there.get(&branch) else { return Ok(Choice { branch, tip: None }) };
         let what = format!("cannot fetch the branch `{branch}` of `{url}`");
-        git.run(&what, ["fetch", "--quiet", "--no-tags", url, &format!("+refs/heads/{branch}:refs/heads/{branch}")])?;
+        toward
+            .run(&what, ["fetch", "--quiet", "--no-tags", url, &format!("+refs/heads/{branch}:refs/heads/{branch}")])?;
         let authors = git.run(&what, ["log", "--format=%ae%n%ce", &format!("HEAD..refs/heads/{branch}")])?;
         let only_ours = authors.lines().all(|email| email == settings.author_email);
         // No commit beyond the base: it was merged, or nothing was ever on it.

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::branch::{self, Choice};
 use super::{FILE_NAME, Git, Settings, Workspace, WorkspaceFile};
 use crate::error::{Context, Error, Kind, Result};
+use crate::ports::RepositorySource;
 use crate::sys::{fault, file};
 use crate::task::TaskId;
 
@@ -12,15 +13,16 @@ impl Workspace {
     pub(super) fn make(
         settings: &Settings,
         uuid: TaskId,
-        url: &str,
+        remote: &RepositorySource,
         wish: &str,
         is_over: &dyn Fn(&str) -> Result<bool>,
     ) -> Result<Self> {
+        let url = remote.url.as_str();
         let dir = Self::directory(&settings.root, uuid);
         // Without its file nothing here was ever used: a killed clone, to be made again.
         file::remove_dir(&dir)?;
         file::create_dir(&dir)?;
-        let bare = clone_bare(&dir, settings, url)?;
+        let bare = clone_bare(&dir, settings, remote)?;
         let start_of_base = bare.finish(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
         if !start_of_base.succeeded() {
             return Err(Error::task(format!("the repository `{url}` has no commits yet"))
@@ -28,9 +30,10 @@ impl Workspace {
         }
         let symbolic = bare.finish(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
         let base_branch = symbolic.succeeded().then(|| symbolic.stdout.to_text().trim().to_owned());
-        let Choice { branch, tip } = branch::choose(&bare, settings, url, wish, is_over)?;
+        let Choice { branch, tip } = branch::choose(&bare, settings, remote, wish, is_over)?;
         let workspace = Self {
             settings: settings.clone(),
+            remote: remote.clone(),
             file: WorkspaceFile {
                 url: url.to_owned(),
                 continued: tip.is_some(),
@@ -52,9 +55,10 @@ impl Workspace {
         let what = "cannot make the work tree";
         let part = self.dir.join("tree.part");
         file::remove_dir(&part)?;
-        let outside = Git::in_tree(&self.dir, &self.settings);
-        // Not hard-linked: what the model does to its objects must not reach ours.
-        outside.run(what, ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "repo.git", "tree.part"])?;
+        // Not hard-linked: what the model does to its objects must not reach ours. No template: the
+        // hooks of a person are not for it.
+        let args = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=", "repo.git", "tree.part"];
+        Git::without_configuration(&self.dir, &self.settings).run(what, args)?;
         let tree = Git::in_tree(&part, &self.settings);
         // So that the model can commit too (case C52); it has nowhere to push to.
         tree.run(what, ["config", "user.name", &self.settings.author_name])?;
@@ -78,27 +82,28 @@ impl Workspace {
         if self.tree().exists() {
             file::rename(&self.tree(), &broken)?;
         }
-        let bare = self.bare();
-        let pushed = branch::remote_branches(&bare, &self.file.url, &self.file.branch)?.remove(&self.file.branch);
+        let bare = self.toward_remote();
+        let pushed = branch::remote_branches(&bare, &self.remote.url, &self.file.branch)?.remove(&self.file.branch);
         if pushed.is_some() {
             let what = format!("cannot fetch the branch `{}`", self.file.branch);
             let refspec = format!("+refs/heads/{0}:refs/heads/{0}", self.file.branch);
-            bare.run(&what, ["fetch", "--quiet", "--no-tags", &self.file.url, &refspec])?;
+            bare.run(&what, ["fetch", "--quiet", "--no-tags", &self.remote.url, &refspec])?;
         }
         self.make_tree(pushed.as_deref().unwrap_or(&self.file.start_sha))?;
         Ok(true)
     }
 }
 
-fn clone_bare(dir: &Path, settings: &Settings, url: &str) -> Result<Git> {
-    let mut args = vec!["clone", "--quiet", "--bare", "--single-branch", "--no-tags"];
+fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Result<Git> {
+    let url = remote.url.as_str();
+    let mut args = vec!["clone", "--quiet", "--bare", "--single-branch", "--no-tags", "--template="];
     let depth = settings.depth.map(|depth| format!("--depth={depth}"));
     args.extend(depth.as_deref());
     args.extend(["--", url, "repo.git.part"]);
-    Git::outside(dir, settings).run(&format!("cannot clone `{url}`"), args)?;
+    Git::outside(dir, settings).toward(remote).run(&format!("cannot clone `{url}`"), args)?;
     fault::point("workspace.repo.part");
     file::rename(&dir.join("repo.git.part"), &dir.join("repo.git"))?;
-    Ok(Git::outside(&dir.join("repo.git"), settings))
+    Ok(Git::bare(&dir.join("repo.git"), settings))
 }
 
 /// Removes the lock files that killed git processes left. The caller has seen to it that no process

@@ -2,13 +2,18 @@
 //! not belong is left out and told, and a tree in the middle of something is reported, not guessed at.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::BufRead as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::{Workspace, suspicious};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::sys::file;
 use crate::text::Redactor;
+
+const HOLDS_SECRET: &str = "holds a secret of the agent";
+const OWN_REPOSITORY: &str = "a repository of its own";
 
 /// The commit with the work.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,15 +38,32 @@ pub enum WorkState {
 impl Workspace {
     /// Commits what lies in the tree with `message` and finds the commit that holds the work.
     ///
+    /// Where git refuses in the tree the work is held: it must not pass for no work at all.
+    ///
     /// # Errors
-    /// `Kind::Task` when git refuses in the tree, `Kind::Host` when the disk is the trouble.
+    /// `Kind::Host` when the disk is the trouble, `Kind::Later` when a damaged tree cannot be made again.
     pub fn commit(&self, message: &str, redactor: &Redactor) -> Result<Committed> {
-        self.mend()?;
-        let unfinished = self.unfinished_operation();
+        match self.find_work(message, redactor) {
+            Err(error) if error.kind() == Kind::Task => {
+                log::warn!("{error:#}");
+                let sha = self.rev_parse("HEAD")?.unwrap_or_else(|| self.file.start_sha.clone());
+                Ok(Committed { state: WorkState::Held(sha, error.sentence().to_owned()), left_out: Vec::new() })
+            }
+            other => other,
+        }
+    }
+
+    fn find_work(&self, message: &str, redactor: &Redactor) -> Result<Committed> {
+        if self.mend()? {
+            let reason = "the git repository of the work tree is damaged; the files are kept in `tree.broken`";
+            let state = WorkState::Held(self.file.start_sha.clone(), reason.to_owned());
+            return Ok(Committed { state, left_out: Vec::new() });
+        }
+        let unfinished = self.unfinished()?;
         let left_out = if unfinished.is_none() { self.commit_left_overs(message, redactor)? } else { Vec::new() };
         let sha = self.rev_parse("HEAD")?.ok_or_else(|| Error::task("the work tree has no commit at HEAD"))?;
         let held = match unfinished {
-            Some(operation) => Some(format!("the work tree is in the middle of a {operation}")),
+            Some(reason) => Some(reason),
             None => self.split_work(&sha)?,
         };
         let state = if let Some(reason) = held {
@@ -70,29 +92,38 @@ impl Workspace {
         self.in_tree().run("cannot keep the work as a patch", args).map(drop)
     }
 
-    /// A rebase or merge that was begun and not ended (case C51).
-    fn unfinished_operation(&self) -> Option<&'static str> {
+    /// A rebase or merge that was begun and not ended, or its conflicts (case C51).
+    fn unfinished(&self) -> Result<Option<String>> {
         let git_dir = self.tree().join(".git");
-        [
+        let operation = [
             ("rebase-merge", "rebase"),
             ("rebase-apply", "rebase"),
             ("MERGE_HEAD", "merge"),
             ("CHERRY_PICK_HEAD", "cherry-pick"),
+            ("REVERT_HEAD", "revert"),
+            ("sequencer", "cherry-pick or revert"),
         ]
         .into_iter()
-        .find_map(|(name, operation)| git_dir.join(name).exists().then_some(operation))
+        .find_map(|(name, operation)| git_dir.join(name).exists().then_some(operation));
+        if let Some(operation) = operation {
+            return Ok(Some(format!("the work tree is in the middle of a {operation}")));
+        }
+        // A stash that did not apply leaves nothing but these.
+        let unmerged = self.in_tree().run_bytes("cannot look for conflicts", ["ls-files", "--unmerged"])?;
+        Ok((!unmerged.is_empty()).then(|| "the work tree has unresolved conflicts".to_owned()))
     }
 
     fn commit_left_overs(&self, message: &str, redactor: &Redactor) -> Result<Vec<String>> {
         let what = "cannot commit what is in the work tree";
         let git = self.in_tree();
-        let status = git.run(what, ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
+        let status =
+            git.run_bytes(what, ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
         let mut fresh = Vec::new();
         let mut staged = Vec::new();
-        for entry in status.split('\0').filter(|entry| entry.len() > 3) {
-            match entry.split_at_checked(3) {
-                Some(("?? ", path)) => fresh.push(path),
-                Some((state, path)) if state.starts_with('A') => staged.push(path),
+        for entry in status.split(|byte| *byte == 0) {
+            match entry {
+                [b'?', b'?', b' ', path @ ..] => fresh.push(path),
+                [b'A', _, b' ', path @ ..] => staged.push(path),
                 _ => {}
             }
         }
@@ -106,17 +137,21 @@ impl Workspace {
         Ok(sorted.told)
     }
 
-    fn sort_out<'a>(&self, fresh: &[&'a str], staged: &[&'a str], redactor: &Redactor) -> Sorted<'a> {
-        let mut per_directory: HashMap<&str, usize> = HashMap::new();
-        for top in fresh.iter().filter_map(|path| suspicious::top_directory(path)) {
-            *per_directory.entry(top).or_default() += 1;
+    fn sort_out<'a>(&self, fresh: &[&'a [u8]], staged: &[&'a [u8]], redactor: &Redactor) -> Sorted<'a> {
+        let mut per_directory: HashMap<String, usize> = HashMap::new();
+        for path in fresh {
+            if let Some(top) = suspicious::top_directory(&String::from_utf8_lossy(path)) {
+                *per_directory.entry(top.to_owned()).or_default() += 1;
+            }
         }
         let mut sorted = Sorted { add: Vec::new(), unstage: Vec::new(), told: Vec::new() };
         // Files of one directory left out for one reason are told as one.
         let mut groups: Vec<(String, &'static str, usize)> = Vec::new();
         for (path, is_staged) in fresh.iter().map(|p| (*p, false)).chain(staged.iter().map(|p| (*p, true))) {
-            let crowded = suspicious::top_directory(path)
-                .filter(|top| per_directory.get(top).is_some_and(|count| *count > suspicious::MOST_FILES_OF_DIRECTORY));
+            let text = String::from_utf8_lossy(path);
+            let crowded = suspicious::top_directory(&text).filter(|top| {
+                per_directory.get(*top).is_some_and(|count| *count > suspicious::MOST_FILES_OF_DIRECTORY)
+            });
             let reason = match crowded {
                 Some(_) => Some("too many new files"),
                 None => self.reason_against(path, redactor),
@@ -130,9 +165,9 @@ impl Workspace {
             if is_staged {
                 sorted.unstage.push(path);
             }
-            let alone = reason == "looks like a secret" || reason == "holds a secret of the agent";
-            let place =
-                suspicious::top_directory(path).filter(|_| !alone).map_or(path.to_owned(), |top| format!("{top}/"));
+            let alone = [suspicious::LOOKS_SECRET, HOLDS_SECRET, OWN_REPOSITORY].contains(&reason);
+            let top = suspicious::top_directory(&text).filter(|_| !alone);
+            let place = top.map_or_else(|| text.to_string(), |top| format!("{top}/"));
             match groups.iter_mut().find(|(known, why, _)| *known == place && *why == reason) {
                 Some((_, _, count)) => *count += 1,
                 None => groups.push((place, reason, 1)),
@@ -148,22 +183,27 @@ impl Workspace {
         sorted
     }
 
-    fn reason_against(&self, path: &str, redactor: &Redactor) -> Option<&'static str> {
-        let full = self.tree().join(path);
+    fn reason_against(&self, path: &[u8], redactor: &Redactor) -> Option<&'static str> {
+        let full = self.tree().join(OsStr::from_bytes(path));
         let metadata = std::fs::symlink_metadata(&full).ok()?;
-        suspicious::reason(path, metadata.len()).or_else(|| {
+        suspicious::reason(&String::from_utf8_lossy(path), metadata.len()).or_else(|| {
+            if metadata.is_dir() {
+                // Only a repository is told as a directory. Git would commit a pointer to a commit
+                // that nobody else has, or refuse everything when it has none.
+                return Some(OWN_REPOSITORY);
+            }
             let bytes = metadata.is_file().then(|| std::fs::read(&full).ok()).flatten()?;
-            redactor.finds_in(&String::from_utf8_lossy(&bytes)).then_some("holds a secret of the agent")
+            redactor.finds_in(&String::from_utf8_lossy(&bytes)).then_some(HOLDS_SECRET)
         })
     }
 
     /// Runs git on a list of paths, which may be longer than a command line.
-    fn on_paths(&self, what: &str, command: &[&str], paths: &[&str]) -> Result<()> {
+    fn on_paths(&self, what: &str, command: &[&str], paths: &[&[u8]]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
         let list = self.dir.join("paths");
-        file::replace(&list, paths.join("\0").as_bytes())?;
+        file::replace(&list, &paths.join(&0))?;
         let from_file = format!("--pathspec-from-file={}", list.display());
         let args = command.iter().copied().chain([from_file.as_str(), "--pathspec-file-nul"]);
         self.in_tree().run(what, args).map(drop)
@@ -204,9 +244,10 @@ impl Workspace {
         let git = self.in_tree();
         let range = format!("{}..{sha}", self.file.start_sha);
         // Every commit, not only the last state: a secret that was removed again is pushed all the same.
+        // `-c`, and `-m` below: what a merge itself brought in, which `log` leaves out otherwise.
         let log =
-            git.run(what, ["log", "--format=", "--name-only", "-z", "--no-renames", "--diff-filter=A", &range])?;
-        let mut added: Vec<&str> = log.split(['\0', '\n']).filter(|path| !path.is_empty()).collect();
+            git.run(what, ["log", "--format=", "--name-only", "-z", "--no-renames", "--diff-filter=A", "-c", &range])?;
+        let mut added: Vec<&str> = log.split('\0').filter(|path| !path.is_empty()).collect();
         added.sort_unstable();
         added.dedup();
         let sizes = git.run(what, ["ls-tree", "-r", "-l", "-z", sha])?;
@@ -222,7 +263,9 @@ impl Workspace {
         }
         let patches = self.dir.join("patches");
         let output = format!("--output={}", patches.display());
-        git.run(what, ["log", "--patch", "--no-ext-diff", "--no-textconv", "--format=%an %ae%n%B", &output, &range])?;
+        // As text, whatever an attribute says: a secret in a binary file is a secret.
+        let args = ["log", "--patch", "--text", "-m", "--no-ext-diff", "--no-textconv", "--format=%an %ae%n%B"];
+        git.run(what, args.into_iter().chain([output.as_str(), range.as_str()]))?;
         let found = finds_secret(&patches, redactor)?;
         file::remove(&patches)?;
         Ok(found.then(|| "the commits hold a secret of the agent".to_owned()))
@@ -230,8 +273,8 @@ impl Workspace {
 }
 
 struct Sorted<'a> {
-    add: Vec<&'a str>,
-    unstage: Vec<&'a str>,
+    add: Vec<&'a [u8]>,
+    unstage: Vec<&'a [u8]>,
     told: Vec<String>,
 }
 

@@ -6,8 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::Settings;
 use crate::error::{Error, Kind, Result};
+use crate::ports::RepositorySource;
 use crate::sys::process::{Ending, Finished, Program};
 
 /// A clone of a large repository over a slow line takes long; a hang must end all the same.
@@ -16,8 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 const OUTPUT_LIMIT_BYTES: usize = 64 << 20;
 
 /// Overrides in both kinds of calls: hooks and monitors are somebody else's programs, and signing
-/// would ask for a key.
-const ALWAYS: [&str; 12] = [
+/// would ask for a key. The rest is taste of a person that would change what git does for us.
+const ALWAYS: [&str; 24] = [
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -30,10 +34,23 @@ const ALWAYS: [&str; 12] = [
     "maintenance.auto=false",
     "-c",
     "core.quotePath=false",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "log.diffMerges=separate",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "push.recurseSubmodules=no",
+    "-c",
+    "push.followTags=false",
 ];
 
 /// How to call git in one directory.
-#[derive(Debug, Clone)]
+// No Debug: the environment can hold a credential.
+#[derive(Clone)]
 pub struct Git {
     dir: PathBuf,
     env: Vec<(String, OsString)>,
@@ -56,8 +73,24 @@ impl Git {
         Self { dir: dir.to_path_buf(), env: environment(settings, settings.env.clone()) }
     }
 
-    /// Calls in the model's tree.
+    /// Calls in our bare repository, which a person's `safe.bareRepository` would not find.
+    pub fn bare(dir: &Path, settings: &Settings) -> Self {
+        let mut git = Self::outside(dir, settings);
+        git.env.push(("GIT_DIR".into(), ".".into()));
+        git
+    }
+
+    /// Calls in the model's tree. Its repository is named, not searched for: were it damaged, git
+    /// would take one further up for it; and who owns the files does not matter then.
     pub fn in_tree(dir: &Path, settings: &Settings) -> Self {
+        let mut git = Self::without_configuration(dir, settings);
+        git.env.push(("GIT_DIR".into(), ".git".into()));
+        git.env.push(("GIT_WORK_TREE".into(), ".".into()));
+        git
+    }
+
+    /// Calls that know nothing of the person whose account this is.
+    pub fn without_configuration(dir: &Path, settings: &Settings) -> Self {
         let path = settings.env.iter().filter(|(name, _)| name == "PATH").cloned().collect();
         let mut env = environment(settings, path);
         // Nothing a person configured for himself runs in a tree that a model wrote.
@@ -67,6 +100,25 @@ impl Git {
             env.push((name.into(), value.into()));
         }
         Self { dir: dir.to_path_buf(), env }
+    }
+
+    /// The same calls with what opens `remote` and nothing else: bound to that one address, in the
+    /// environment only, never followed to another host, and no helper of a person is asked or told.
+    #[must_use]
+    pub fn toward(mut self, remote: &RepositorySource) -> Self {
+        let Some(credential) = &remote.credential else { return self };
+        let basic = STANDARD.encode(format!("{}:{}", credential.username, credential.password.expose()));
+        let settings = [
+            (format!("http.{}.extraHeader", remote.url), format!("Authorization: Basic {basic}")),
+            ("credential.helper".to_owned(), String::new()),
+            ("http.followRedirects".to_owned(), "false".to_owned()),
+        ];
+        self.env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
+        for (index, (key, value)) in settings.into_iter().enumerate() {
+            self.env.push((format!("GIT_CONFIG_KEY_{index}"), key.into()));
+            self.env.push((format!("GIT_CONFIG_VALUE_{index}"), value.into()));
+        }
+        self
     }
 
     /// Runs git and returns how it ended, good or bad.
@@ -100,15 +152,20 @@ impl Git {
     /// # Errors
     /// Of the kind its words suggest, with `what` as the sentence ("cannot clone `url`").
     pub fn run<S: AsRef<OsStr>>(&self, what: &str, args: impl IntoIterator<Item = S>) -> Result<String> {
-        let finished = self.finish(args)?;
-        if !finished.succeeded() {
-            return Err(failure(what, &finished));
-        }
-        let mut text = finished.stdout.to_text();
+        let mut text = String::from_utf8_lossy(&self.run_bytes(what, args)?).into_owned();
         if text.ends_with('\n') {
             text.pop();
         }
         Ok(text)
+    }
+
+    /// The same with the output as it is: file names need not be UTF-8.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub fn run_bytes<S: AsRef<OsStr>>(&self, what: &str, args: impl IntoIterator<Item = S>) -> Result<Vec<u8>> {
+        let finished = self.finish(args)?;
+        if finished.succeeded() { Ok(finished.stdout.to_bytes()) } else { Err(failure(what, &finished)) }
     }
 
     /// Whether git ends with code 0; for questions such as `diff --quiet`.
@@ -167,6 +224,8 @@ pub fn failure(what: &str, finished: &Finished) -> Error {
         "Could not resolve host",
         "unable to access",
         "Connection",
+        "No route to host",
+        "Network is unreachable",
         "timed out",
         "early EOF",
         "the remote end hung up",

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Kind, Result};
+use crate::ports::RepositorySource;
 use crate::sys::file;
 use crate::task::TaskId;
 
@@ -42,6 +43,7 @@ pub struct Settings {
 pub struct Workspace {
     dir: PathBuf,
     settings: Settings,
+    remote: RepositorySource,
     file: WorkspaceFile,
 }
 
@@ -78,16 +80,19 @@ impl Workspace {
         root.join(uuid.to_string())
     }
 
-    /// The workspace of a task, if it stands.
+    /// The workspace of a task, if it stands. Without `remote` it can be pushed only where nothing is
+    /// needed to open it.
     ///
     /// # Errors
     /// `Kind::Host` when its file cannot be read.
-    pub fn find(settings: &Settings, uuid: TaskId) -> Result<Option<Self>> {
+    pub fn find(settings: &Settings, uuid: TaskId, remote: Option<&RepositorySource>) -> Result<Option<Self>> {
         let dir = Self::directory(&settings.root, uuid);
         let Some(bytes) = file::read(&dir.join(FILE_NAME))? else { return Ok(None) };
-        let file = serde_json::from_slice(&bytes)
+        let file: WorkspaceFile = serde_json::from_slice(&bytes)
             .context(Kind::Host, || format!("cannot read `{}`", dir.join(FILE_NAME).display()))?;
-        Ok(Some(Self { dir, settings: settings.clone(), file }))
+        let as_before = || RepositorySource { url: file.url.clone(), credential: None };
+        let remote = remote.cloned().unwrap_or_else(as_before);
+        Ok(Some(Self { dir, settings: settings.clone(), remote, file }))
     }
 
     /// Makes the workspace, or takes up the one that stands. `wish` is the branch the work should
@@ -99,15 +104,15 @@ impl Workspace {
     pub fn prepare(
         settings: &Settings,
         uuid: TaskId,
-        url: &str,
+        remote: &RepositorySource,
         wish: &str,
         is_over: &dyn Fn(&str) -> Result<bool>,
     ) -> Result<Prepared> {
-        if let Some(workspace) = Self::find(settings, uuid)? {
+        if let Some(workspace) = Self::find(settings, uuid, Some(remote))? {
             let made_again = workspace.mend()?;
             return Ok(Prepared { workspace, made_again });
         }
-        let workspace = Self::make(settings, uuid, url, wish, is_over)?;
+        let workspace = Self::make(settings, uuid, remote, wish, is_over)?;
         Ok(Prepared { workspace, made_again: false })
     }
 
@@ -147,7 +152,12 @@ impl Workspace {
     }
 
     fn bare(&self) -> Git {
-        Git::outside(&self.dir.join("repo.git"), &self.settings)
+        Git::bare(&self.dir.join("repo.git"), &self.settings)
+    }
+
+    /// `repo.git` with what opens the remote: for calls that talk to it, and no others.
+    fn toward_remote(&self) -> Git {
+        self.bare().toward(&self.remote)
     }
 
     fn in_tree(&self) -> Git {

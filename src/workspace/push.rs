@@ -5,6 +5,12 @@ use super::branch;
 use super::{Workspace, git};
 use crate::error::{Error, Kind, Result};
 use crate::sys::fault;
+use crate::text::head;
+
+/// The tree is ours whoever its files belong to now: a command may have changed that.
+const UPLOAD_PACK: &str = "--upload-pack=git -c safe.directory=* upload-pack";
+/// Most of what the remote says that is quoted.
+const QUOTE_BYTES: usize = 400;
 
 /// How a push ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,7 +27,7 @@ impl Workspace {
     /// # Errors
     /// `Kind::Later` when it cannot be reached.
     pub fn remote_sha(&self, branch: &str) -> Result<Option<String>> {
-        Ok(branch::remote_branches(&self.bare(), &self.file.url, branch)?.remove(branch))
+        Ok(branch::remote_branches(&self.toward_remote(), &self.remote.url, branch)?.remove(branch))
     }
 
     /// Pushes `sha` to `branch`. Where the branch moved on meanwhile, to the next free name.
@@ -29,10 +35,10 @@ impl Workspace {
     /// # Errors
     /// `Kind::Later` when the remote cannot be reached.
     pub fn push(&self, sha: &str, branch: &str) -> Result<Pushed> {
-        let bare = self.bare();
-        bare.run(
+        // Without credentials: this call starts a program in the model's tree.
+        self.bare().run(
             "cannot fetch the work from the work tree",
-            ["fetch", "--quiet", "--no-tags", "../tree", &format!("+{sha}:refs/coding-agent/work")],
+            ["fetch", "--quiet", "--no-tags", UPLOAD_PACK, "../tree", &format!("+{sha}:refs/coding-agent/work")],
         )?;
         for number in 1..20 {
             let branch = branch::numbered(branch, number);
@@ -40,7 +46,8 @@ impl Workspace {
                 continue;
             }
             let refspec = format!("{sha}:refs/heads/{branch}");
-            let finished = bare.finish(["push", "--porcelain", "--no-verify", &self.file.url, &refspec])?;
+            let args = ["push", "--porcelain", "--no-verify", &self.remote.url, &refspec];
+            let finished = self.toward_remote().finish(args)?;
             fault::point("workspace.pushed");
             let said = finished.stdout.to_text();
             let refused = said
@@ -51,9 +58,9 @@ impl Workspace {
                 Some(reason) if reason.contains("fetch first") || reason.contains("non-fast-forward") => {
                     log::info!("`{branch}` has commits that are not ours; trying the next name");
                 }
-                Some(reason) => return Ok(Pushed::Refused(reason)),
+                Some(reason) => return Ok(Pushed::Refused(reason + &words_of_remote(&finished.stderr.to_text()))),
                 None if !finished.succeeded() => {
-                    let error = git::failure(&format!("cannot push to `{}`", self.file.url), &finished);
+                    let error = git::failure(&format!("cannot push to `{}`", self.remote.url), &finished);
                     let for_good = error.kind() == Kind::Task;
                     return if for_good { Ok(Pushed::Refused(error.to_string())) } else { Err(error) };
                 }
@@ -67,4 +74,12 @@ impl Workspace {
         }
         Ok(Pushed::Refused(format!("no free branch name beginning with `{branch}`")))
     }
+}
+
+/// What a hook or the server says about a refusal, on one line.
+fn words_of_remote(stderr: &str) -> String {
+    let lines = stderr.lines().filter_map(|line| line.strip_prefix("remote:")).map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let words: String = lines.join(" / ").chars().filter(|character| !character.is_control()).collect();
+    if words.is_empty() { words } else { format!(": {}", head(&words, QUOTE_BYTES)) }
 }

@@ -6,6 +6,9 @@ pub const LARGEST_FILE_BYTES: u64 = 5 << 20;
 /// A directory with more new files was not written by the model.
 pub const MOST_FILES_OF_DIRECTORY: usize = 1000;
 
+/// The reason against a secret by name.
+pub const LOOKS_SECRET: &str = "looks like a secret";
+
 const DIRECTORIES: [&str; 7] =
     ["node_modules", "__pycache__", ".venv", ".tox", ".pytest_cache", ".mypy_cache", ".gradle"];
 const SECRET_NAMES: [&str; 9] =
@@ -26,7 +29,7 @@ pub fn reason(path: &str, size_bytes: u64) -> Option<&'static str> {
         || name.starts_with(".env.")
         || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending));
     if is_secret && !is_template {
-        return Some("looks like a secret");
+        return Some(LOOKS_SECRET);
     }
     let is_core_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     if name == "core" && size_bytes > 100_000 || name.strip_prefix("core.").is_some_and(is_core_number) {

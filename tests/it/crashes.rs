@@ -72,10 +72,7 @@ fn before_the_link_the_temporary_is_removed_when_it_is_old() {
     assert_eq!(left.len(), 1);
     world.run(&["--mode", "producer"]).expect(0);
     assert_eq!(world.names("spool/tmp"), left, "a young one may belong to a living producer");
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 3600);
-    let file = std::fs::File::options().write(true).open(world.path(format!("spool/tmp/{}", left[0]))).unwrap();
-    file.set_modified(old).unwrap();
-    drop(file);
+    world.age_temporaries();
     world.run(&[]).expect(0);
     assert_right_in_the_end(&world, "before the link");
 }

@@ -2,25 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Cassette, World, check_strictly};
+use crate::support::{Cassette, Random, World, check_strictly, eventually};
 
 const COMMANDS: usize = 6;
-
-/// A small generator, so that a failure can be repeated by its seed.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 fn cassette() -> Cassette {
     let mut cassette = Cassette::new();
@@ -38,15 +22,17 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
         let world = World::with_task(&cassette());
         let config = world.read("config.yaml").replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
         world.write("config.yaml", &config);
-        // About as long as a run takes, so that instants before the first turn are hit as well.
-        let span_us = 250_000;
+        // About as long as a run takes, so that instants before the first turn are hit as well; it
+        // grows, so that the end is reached on a busy machine too.
+        let mut span_us = 150_000u64;
         let mut killed = 0;
         loop {
             let mut child = world.spawn(&[]);
-            let until = Instant::now() + Duration::from_micros(random.below(span_us));
+            let until = Instant::now() + Duration::from_micros(random.next() % span_us);
             while Instant::now() < until && child.try_wait().unwrap().is_none() {
                 std::hint::spin_loop();
             }
+            span_us += span_us / 20;
             child.kill().unwrap();
             let ended = child.wait().unwrap();
             killed += u32::from(ended.code().is_none());
@@ -58,6 +44,12 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
         }
         kills += killed;
         let what = format!("seed {seed}, {killed} kills");
+        // A kill before the link leaves a temporary, which is removed when it is old.
+        eventually(|| {
+            world.age_temporaries();
+            world.run(&["--mode", "producer"]).expect(0);
+            world.names("spool/tmp").is_empty().then_some(())
+        });
         world.assert_settled();
         assert_eq!(world.final_comments("fix"), 1, "{what}: {}", world.comments("fix"));
         assert_eq!(world.branches(), ["coding-agent/issue-fix"], "{what}");

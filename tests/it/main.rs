@@ -5,15 +5,35 @@
 mod support;
 
 mod bad_input;
+mod chat;
+mod cli;
+mod command_executor;
 mod concurrency;
 mod config;
+#[cfg(feature = "faults")]
+mod context_faults;
+mod context_store;
 mod crashes;
 mod fake_github;
 mod forge_conformance;
 mod forge_local;
 mod io_faults;
 mod kills;
+mod llm;
+mod logging;
+mod next_step;
 mod outcomes;
+mod prompts;
+mod secrets;
 mod spool;
+mod task_db;
+mod text;
 mod text_editor;
 mod tidy;
+mod tool_calls;
+mod tool_calls_in_the_loop;
+mod workspace;
+mod workspace_branch;
+mod workspace_commit;
+mod workspace_mend;
+mod workspace_push;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use coding_agent::ports::{Claim, Publisher, TaskQueue};
 use coding_agent::queue::{EntryName, Spool, State};
-use coding_agent::sys::{fault, lock};
+use coding_agent::sys::lock;
 use coding_agent::task::{TaskId, TaskKey, TaskMessage};
 
 use crate::support::eventually;
@@ -272,10 +272,10 @@ fn every_failing_operation_of_publish_and_claim_leaves_one_state() {
         let dir = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(dir.path(), 3).unwrap();
         let task = message("a");
-        fault::arm(nth, 5);
+        coding_agent::sys::fault::arm(nth, 5);
         let published = spool.produce(&mut |publisher: &mut dyn Publisher| publisher.publish(&task, &mut || Ok(true)));
         let claimed = published.as_ref().ok().map(|_| spool.claim());
-        let fired = fault::disarm();
+        let fired = coding_agent::sys::fault::disarm();
         let count = |state| names(dir.path(), state).len();
         assert!(count(State::Queue) + count(State::Running) <= 1, "operation {nth}");
         assert_eq!(std::fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0, "operation {nth}: no temporary");

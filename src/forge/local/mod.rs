@@ -208,7 +208,7 @@ impl Forge for Local {
                 .hint("add a line `repository:` with a path (relative to the file) or URL to its front matter")
         })?;
         if is_url(&said) {
-            return Ok(RepositorySource { url: said });
+            return Ok(RepositorySource { url: said, credential: None });
         }
         let path = self.tasks_dir.join(&said);
         // Without `..` where we can: the path goes into git's configuration and into messages.
@@ -216,7 +216,7 @@ impl Forge for Local {
             .or_else(|_| std::path::absolute(&path))
             .map_err(|source| file::error("find the repository", &path, source))?;
         let url = path.into_os_string().into_string();
-        url.map(|url| RepositorySource { url })
+        url.map(|url| RepositorySource { url, credential: None })
             .map_err(|path| Error::task(format!("the repository's path `{}` is not UTF-8", path.display())))
     }
 

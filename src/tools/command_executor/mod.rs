@@ -91,7 +91,7 @@ impl CommandExecutor {
         let finished = self
             .backend
             .run(command, &dir, Limits { timeout, ..self.limits })
-            .map_err(|error| format!("the command could not be started: {error}"))?;
+            .map_err(|error| format!("the command could not be started: {error:#}"))?;
         let (exit_code, ended) = match finished.ending {
             Ending::Code(code) => (Some(code), None),
             Ending::Signal(signal) => (None, Some(format!("killed by signal {signal}"))),

@@ -4,8 +4,13 @@
 mod cassette;
 pub mod fake_github;
 mod history;
+mod random;
+pub mod repositories;
+pub mod store;
 mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
 pub use history::{History, check_strictly};
-pub use world::{Ended, World, eventually, git};
+pub use random::Random;
+pub use repositories::Repositories;
+pub use world::{BINARY, Ended, World, eventually, git};

@@ -93,7 +93,8 @@ impl World {
         let mut command = Command::new(BINARY);
         command.args(args).current_dir(self.dir.path()).env_clear().stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.path("home"));
-        command.envs(&self.env);
+        // Back-off is looked at in the log, not sat out.
+        command.env("CODING_AGENT_FAULT_NO_SLEEP", "1").envs(&self.env);
         command
     }
 
@@ -196,6 +197,15 @@ impl World {
             let (_, rest) = name.split_once('.').unwrap();
             let from = self.path(format!("spool/deferred/{name}"));
             std::fs::rename(from, self.path(format!("spool/deferred/{:013}.{rest}", 1))).unwrap();
+        }
+    }
+
+    /// Makes every temporary of the spool two hours old: nobody writes to it any more.
+    pub fn age_temporaries(&self) {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 3600);
+        for name in self.names("spool/tmp") {
+            let file = std::fs::File::options().write(true).open(self.path(format!("spool/tmp/{name}"))).unwrap();
+            file.set_modified(old).unwrap();
         }
     }
 

@@ -1,0 +1,235 @@
+//! Requests to GitHub: headers, pages, rate limits, retries, and what an error means. Knows no task.
+//! A read may be repeated; a write is never repeated here, since nobody knows whether it took effect.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::wire::ErrorBody;
+use crate::config::Secret;
+use crate::error::{Context, Error, Kind, Result};
+use crate::sys::http::{HttpClient, HttpRequest, HttpResponse, origin};
+use crate::sys::{clock, signal};
+
+/// Tries of one request in all.
+const TRIES: u32 = 4;
+/// A longer wait ends the pass instead.
+const LONGEST_SLEEP_MS: u64 = 60_000;
+/// The wait GitHub asks for at a secondary limit that names none ("Best practices for using the REST API").
+const SECONDARY_WAIT_MS: u64 = 60_000;
+/// An answer larger than this is none of GitHub's.
+const MOST_BODY_BYTES: u64 = 64 << 20;
+/// Pages of one list; with 100 items each nobody has more.
+const MOST_PAGES: usize = 1000;
+
+/// The REST API with our token.
+pub struct Api {
+    client: HttpClient,
+    base: String,
+    authorization: Secret,
+}
+
+/// An answer that was not an error of transport, limit or token.
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// What the server says, where the status is an error.
+    pub error: ErrorBody,
+    response: HttpResponse,
+}
+
+impl Answer {
+    /// Whether the status is 2xx.
+    pub fn is_good(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// `Kind::Later` when it is none: a proxy in between answered, or the body broke off.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(&self.response.body)
+            .context(Kind::Later, || format!("cannot understand the answer of `{}`", self.response.url))
+    }
+
+    /// The error that a bad status means for this item.
+    pub fn refusal(&self, what: &str) -> Error {
+        let said = self.error.sentence();
+        let said = if said.is_empty() { format!("status {}", self.status) } else { said };
+        let error = Error::task(format!("{what}: GitHub says: {said}"));
+        match self.status {
+            403 => error.hint("the token lacks a right for this; see the README for the rights it needs"),
+            404 => error.hint("it does not exist, or the token may not see it"),
+            _ => error,
+        }
+    }
+}
+
+impl Api {
+    /// The API at `base` (no slash at the end).
+    pub fn new(client: HttpClient, base: String, token: &Secret) -> Self {
+        let authorization = Secret::new(format!("Bearer {}", token.expose()));
+        Self { client, base, authorization }
+    }
+
+    /// A read, repeated after passing faults.
+    ///
+    /// # Errors
+    /// `Kind::Later` for passing faults and limits, `Kind::Host` when the token is refused.
+    pub fn get(&self, path: &str) -> Result<Answer> {
+        self.get_url(&format!("{}{path}", self.base))
+    }
+
+    /// All items of a list, following `rel="next"` on the same host.
+    ///
+    /// # Errors
+    /// As [`Api::get`]; `Kind::Task` when a page is refused.
+    pub fn get_all<P: DeserializeOwned>(&self, what: &str, path: &str) -> Result<Vec<P>> {
+        let mut pages = Vec::new();
+        let mut next = Some(format!("{}{path}", self.base));
+        while let Some(url) = next {
+            let answer = self.get_url(&url)?;
+            if !answer.is_good() {
+                return Err(answer.refusal(what));
+            }
+            pages.push(answer.json()?);
+            next = answer.response.header("link").and_then(next_link).map(str::to_owned);
+            if next.as_deref().is_some_and(|url| origin(url) != origin(&self.base)) {
+                return Err(Error::task(format!(
+                    "{what}: the next page is on another host, `{}`",
+                    next.as_deref().map_or("", origin)
+                )));
+            }
+            if pages.len() == MOST_PAGES {
+                log::warn!("{what}: the list has more than {MOST_PAGES} pages; the rest is left out");
+                break;
+            }
+        }
+        Ok(pages)
+    }
+
+    /// A write: one try, but for limits, at which nothing was done.
+    ///
+    /// # Errors
+    /// As [`Api::get`]; after `Kind::Later` without a known end nobody knows whether it took effect.
+    pub fn write(&self, method: &str, path: &str, body: Option<&serde_json::Value>) -> Result<Answer> {
+        let url = format!("{}{path}", self.base);
+        let body = body.map(|body| body.to_string().into_bytes());
+        self.patiently(1, || self.once(method, &url, body.as_deref()))
+    }
+
+    /// A write that may be repeated, because doing it twice is doing it once.
+    ///
+    /// # Errors
+    /// As [`Api::get`].
+    pub fn write_idempotent(&self, method: &str, path: &str, body: Option<&serde_json::Value>) -> Result<Answer> {
+        let url = format!("{}{path}", self.base);
+        let body = body.map(|body| body.to_string().into_bytes());
+        self.patiently(TRIES, || self.once(method, &url, body.as_deref()))
+    }
+
+    fn get_url(&self, url: &str) -> Result<Answer> {
+        self.patiently(TRIES, || self.once("GET", url, None))
+    }
+
+    /// Repeats after passing faults, `tries` in all; short waits for a limit do not count.
+    fn patiently(&self, tries: u32, send: impl Fn() -> Result<Answer>) -> Result<Answer> {
+        let (mut tried, mut waited) = (1, 0);
+        loop {
+            let error = match send() {
+                Err(error) if error.kind() == Kind::Later && !signal::termination_requested() => error,
+                done => return done,
+            };
+            let wait_ms = match error.not_before_ms() {
+                Some(until_ms) => {
+                    waited += 1;
+                    until_ms.saturating_sub(clock::now_ms())
+                }
+                None => {
+                    tried += 1;
+                    let backoff = 500 << tried;
+                    backoff + clock::now_ms() % (backoff / 4)
+                }
+            };
+            if tried > tries || waited > 3 || wait_ms > LONGEST_SLEEP_MS {
+                return Err(error);
+            }
+            log::info!("{error:#}; trying again in {wait_ms} ms");
+            clock::sleep(Duration::from_millis(wait_ms));
+        }
+    }
+
+    fn once(&self, method: &str, url: &str, body: Option<&[u8]>) -> Result<Answer> {
+        let mut headers = vec![
+            ("authorization", self.authorization.expose()),
+            ("accept", "application/vnd.github+json"),
+            ("x-github-api-version", "2022-11-28"),
+        ];
+        if body.is_some() {
+            headers.push(("content-type", "application/json"));
+        }
+        let request = HttpRequest { method, url, headers: &headers, body, most_body_bytes: MOST_BODY_BYTES };
+        let response = self.client.send(&request)?;
+        log::debug!("{method} {url} -> {}", response.status);
+        let error = if response.status >= 400 {
+            serde_json::from_slice(&response.body).unwrap_or_default()
+        } else {
+            ErrorBody::default()
+        };
+        let answer = Answer { status: response.status, error, response };
+        self.judge(method, url, answer)
+    }
+
+    fn judge(&self, method: &str, url: &str, answer: Answer) -> Result<Answer> {
+        if let Some(until_ms) = limited_until(&answer) {
+            let sentence = format!("GitHub's rate limit is used up until {}", clock::rfc3339(until_ms));
+            return Err(Error::later(sentence).until(until_ms));
+        }
+        match answer.status {
+            401 => Err(Error::host("GitHub refuses the token: it is wrong, expired or revoked")
+                .hint("put a valid one into GITHUB_PERSONAL_ACCESS_TOKEN")),
+            408 | 500.. => {
+                Err(Error::later(format!("GitHub answers {method} {} with status {}", path_of(url), answer.status)))
+            }
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// Until when a limit holds, in milliseconds since the epoch (docs: "Rate limits for the REST API").
+fn limited_until(answer: &Answer) -> Option<u64> {
+    if !matches!(answer.status, 403 | 429) {
+        return None;
+    }
+    let header = |name: &str| answer.response.header(name).and_then(|value| value.trim().parse::<u64>().ok());
+    let now_ms = clock::now_ms();
+    if let Some(seconds) = header("retry-after") {
+        return Some(now_ms + seconds.saturating_mul(1000));
+    }
+    if header("x-ratelimit-remaining") == Some(0) {
+        let reset_ms = header("x-ratelimit-reset").map_or(0, |seconds| seconds.saturating_mul(1000));
+        return Some(reset_ms.max(now_ms + 1000));
+    }
+    let secondary =
+        answer.status == 429 || answer.error.says("secondary rate limit") || answer.error.says("abuse detection");
+    secondary.then(|| now_ms + SECONDARY_WAIT_MS)
+}
+
+/// The URL of `rel="next"` in a Link header (RFC 8288); parameters in any order.
+pub(super) fn next_link(header: &str) -> Option<&str> {
+    header.split(',').find_map(|link| {
+        let (url, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+        let is_next = parameters.split(';').any(|parameter| {
+            parameter.trim().split_once('=').is_some_and(|(name, value)| {
+                name.trim() == "rel" && value.trim().trim_matches('"').split(' ').any(|rel| rel == "next")
+            })
+        });
+        is_next.then_some(url)
+    })
+}
+
+fn path_of(url: &str) -> &str {
+    let path = &url[origin(url).len()..];
+    path.split('?').next().unwrap_or(path)
+}

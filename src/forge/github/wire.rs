@@ -1,0 +1,209 @@
+//! Shapes of GitHub's REST API (docs.github.com/rest, version 2022-11-28), as far as we read them.
+//! Unknown fields are ignored, missing optional ones tolerated, a null user is `ghost`.
+
+use serde::Deserialize;
+
+use crate::ports::{Item, ItemState, PullRequest};
+use crate::task::TaskKey;
+
+/// An account; null for a deleted one.
+#[derive(Debug, Deserialize)]
+pub struct User {
+    pub login: String,
+}
+
+/// The name GitHub shows for a deleted account.
+pub const GHOST: &str = "ghost";
+
+/// Login of an account that may be gone.
+pub fn login(user: Option<&User>) -> String {
+    user.map_or_else(|| GHOST.to_owned(), |user| user.login.clone())
+}
+
+/// An issue, as in lists, searches and alone. Pull requests appear here too.
+#[derive(Debug, Deserialize)]
+pub struct Issue {
+    pub number: u64,
+    #[serde(default)]
+    pub title: String,
+    #[serde(default)]
+    pub body: Option<String>,
+    #[serde(default)]
+    pub user: Option<User>,
+    pub state: String,
+    #[serde(default)]
+    pub labels: Vec<Label>,
+    #[serde(default)]
+    pub assignees: Option<Vec<User>>,
+    #[serde(default)]
+    pub html_url: String,
+    pub repository_url: String,
+    #[serde(default)]
+    pub author_association: Option<String>,
+    #[serde(default)]
+    pub pull_request: Option<serde_json::Value>,
+}
+
+/// A label: an object, in old answers a bare name.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Label {
+    Object { name: Option<String> },
+    Name(String),
+}
+
+impl Label {
+    fn into_name(self) -> Option<String> {
+        match self {
+            Self::Object { name } => name,
+            Self::Name(name) => Some(name),
+        }
+    }
+}
+
+impl Issue {
+    /// Whether it is a pull request.
+    pub fn is_pull_request(&self) -> bool {
+        self.pull_request.is_some()
+    }
+
+    /// Owner and name of its repository as the API writes them: the last two parts of its address.
+    pub fn repository(&self) -> Option<(String, String)> {
+        let mut parts = self.repository_url.trim_end_matches('/').rsplit('/');
+        let (repo, owner) = (parts.next()?, parts.next()?);
+        (!repo.is_empty() && !owner.is_empty()).then(|| (owner.to_owned(), repo.to_owned()))
+    }
+
+    /// Its key; `None` when its address is strange.
+    pub fn key(&self) -> Option<TaskKey> {
+        let (owner, repo) = self.repository()?;
+        Some(TaskKey::GithubIssue { owner, repo, number: self.number })
+    }
+
+    /// As the rest of the program sees it.
+    pub fn into_item(self, key: TaskKey) -> Item {
+        Item {
+            repository: key.repository(),
+            key,
+            title: self.title,
+            body: self.body.unwrap_or_default(),
+            author: login(self.user.as_ref()),
+            state: if self.state == "open" { ItemState::Open } else { ItemState::Closed },
+            labels: self.labels.into_iter().filter_map(Label::into_name).collect(),
+            assignees: self.assignees.unwrap_or_default().into_iter().map(|user| user.login).collect(),
+            location: self.html_url,
+            source_branch: None,
+        }
+    }
+}
+
+/// A page of a search.
+#[derive(Debug, Deserialize)]
+pub struct SearchPage {
+    #[serde(default)]
+    pub incomplete_results: bool,
+    pub items: Vec<Issue>,
+}
+
+/// A comment on an issue.
+#[derive(Debug, Deserialize)]
+pub struct IssueComment {
+    pub id: u64,
+    #[serde(default)]
+    pub user: Option<User>,
+    #[serde(default)]
+    pub body: Option<String>,
+    #[serde(default)]
+    pub created_at: String,
+    #[serde(default)]
+    pub author_association: Option<String>,
+}
+
+/// A repository.
+#[derive(Debug, Deserialize)]
+pub struct Repository {
+    pub clone_url: String,
+    #[serde(default)]
+    pub archived: bool,
+    #[serde(default)]
+    pub permissions: Option<Permissions>,
+}
+
+/// What our token may do in a repository.
+#[derive(Debug, Deserialize)]
+pub struct Permissions {
+    #[serde(default)]
+    pub push: bool,
+}
+
+/// What somebody may do in a repository.
+#[derive(Debug, Deserialize)]
+pub struct Permission {
+    pub permission: String,
+}
+
+/// A pull request.
+#[derive(Debug, Deserialize)]
+pub struct Pull {
+    pub html_url: String,
+    pub state: String,
+    #[serde(default)]
+    pub merged_at: Option<String>,
+}
+
+impl From<Pull> for PullRequest {
+    fn from(pull: Pull) -> Self {
+        let state = match (pull.state.as_str(), pull.merged_at) {
+            (_, Some(_)) => ItemState::Merged,
+            ("open", None) => ItemState::Open,
+            _ => ItemState::Closed,
+        };
+        Self { url: pull.html_url, state }
+    }
+}
+
+/// The body of an error.
+#[derive(Debug, Default, Deserialize)]
+pub struct ErrorBody {
+    #[serde(default)]
+    pub message: String,
+    #[serde(default)]
+    pub errors: Vec<ErrorDetail>,
+}
+
+/// One detail of an error: an object, sometimes a bare text.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ErrorDetail {
+    Object {
+        #[serde(default)]
+        code: Option<String>,
+        #[serde(default)]
+        field: Option<String>,
+        #[serde(default)]
+        message: Option<String>,
+    },
+    Text(String),
+}
+
+impl ErrorBody {
+    /// What the server says, in one line.
+    pub fn sentence(&self) -> String {
+        let details = self.errors.iter().map(|detail| match detail {
+            ErrorDetail::Text(text) => text.clone(),
+            ErrorDetail::Object { message: Some(message), .. } => message.clone(),
+            ErrorDetail::Object { code, field, .. } => {
+                format!("{} {}", field.as_deref().unwrap_or("?"), code.as_deref().unwrap_or("?"))
+            }
+        });
+        let parts: Vec<String> = std::iter::once(self.message.clone()).chain(details).collect();
+        let line = parts.join("; ").replace(['\n', '\r'], " ");
+        crate::text::head(line.trim(), 300).to_owned()
+    }
+
+    /// Whether one of the details says so.
+    pub fn says(&self, words: &str) -> bool {
+        let words = words.to_lowercase();
+        self.sentence().to_lowercase().contains(&words)
+    }
+}
