@@ -14,6 +14,7 @@ mod config;
 mod context_faults;
 mod context_store;
 mod crashes;
+mod fake_github;
 mod forge_conformance;
 mod forge_local;
 mod io_faults;
