@@ -131,12 +131,17 @@ impl CommentFacts<'_> {
         if words.is_empty() {
             return String::new();
         }
-        let room = self.body_limit_chars.saturating_sub(RESERVED_CHARS);
-        let words = head_and_tail(words, room, None);
+        let words = cut_words(words, self.body_limit_chars);
         // Quoted, so that nothing in it can pass for one of our facts; a marker in it would be taken for ours.
         let quoted: Vec<String> = words.replace("<!--", "&lt;!--").lines().map(|line| format!("> {line}")).collect();
         format!("{}\n\n{}", self.prompts.fact("model_words", &[]), quoted.join("\n"))
     }
+}
+
+/// The model's words, cut so that the body they go into keeps the forge's limit. Counted in bytes,
+/// which are never fewer than characters.
+pub fn cut_words(words: &str, body_limit_chars: usize) -> String {
+    head_and_tail(words, body_limit_chars.saturating_sub(RESERVED_CHARS), None)
 }
 
 /// The line for a log or a commit: the first line of a title, cut.

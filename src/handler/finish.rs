@@ -185,10 +185,10 @@ impl Run<'_> {
         let opened: Option<PullRequest> = match found {
             Some(found) => Some(found),
             None => {
-                let words = self.outcome.outcome.summary.as_str();
+                let words = comment::cut_words(&self.outcome.outcome.summary, forge.body_limit_chars());
                 let reference = format!("#{}", key.identifier());
                 let body =
-                    self.finisher.prompts.render(Prompt::PullRequestBody, &[("words", words), ("item", &reference)]);
+                    self.finisher.prompts.render(Prompt::PullRequestBody, &[("words", &words), ("item", &reference)]);
                 forge.open_pull_request(
                     key,
                     &NewPullRequest {

@@ -24,7 +24,10 @@ fn each(name: &str, fault: impl Fn() -> Fault, check: impl Fn(&Job, &str)) {
         assert!(!first.stderr.contains("panicked"), "{name} at {line}: {}", first.stderr);
         assert!(matches!(first.code, Some(0 | 1 | 75 | 78)), "{name} at {line}: {first:?}");
         let later = job.run_until_settled();
-        check(&job, &format!("{name} at request {nth} ({line}), exit {:?}, then {later:?}: {}", first.code, first.stderr));
+        check(
+            &job,
+            &format!("{name} at request {nth} ({line}), exit {:?}, then {later:?}: {}", first.code, first.stderr),
+        );
     }
 }
 
@@ -35,19 +38,23 @@ fn passes(name: &str, fault: impl Fn() -> Fault) {
 
 /// Refusals: the end is right or an honest failure; nothing twice, nothing left over.
 fn refuses(name: &str, status: u16) {
-    each(name, || Fault::Status(status), |job, what| {
-        job.world.assert_settled();
-        assert!(job.final_comments().len() <= 1, "{what}");
-        assert!(job.fake.pulls(REPO).len() <= 1, "{what}");
-        let branches = job.fake.git(REPO, &["branch", "--list", "coding-agent/*"]);
-        assert!(branches.lines().count() <= 1, "{what}: {branches}");
-        let contexts = job.world.names("contexts/completed").len();
-        assert!(contexts <= 1, "{what}: {contexts} tasks");
-        // Nobody is left believing that work goes on, unless just that was refused and is on record.
-        if job.labels().iter().any(|label| label == "coding agent processing") {
-            assert!(job.world.outcome()["refusals"].to_string().contains("label"), "{what}: {:?}", job.labels());
-        }
-    });
+    each(
+        name,
+        || Fault::Status(status),
+        |job, what| {
+            job.world.assert_settled();
+            assert!(job.final_comments().len() <= 1, "{what}");
+            assert!(job.fake.pulls(REPO).len() <= 1, "{what}");
+            let branches = job.fake.git(REPO, &["branch", "--list", "coding-agent/*"]);
+            assert!(branches.lines().count() <= 1, "{what}: {branches}");
+            let contexts = job.world.names("contexts/completed").len();
+            assert!(contexts <= 1, "{what}: {contexts} tasks");
+            // Nobody is left believing that work goes on, unless just that was refused and is on record.
+            if job.labels().iter().any(|label| label == "coding agent processing") {
+                assert!(job.world.outcome()["refusals"].to_string().contains("label"), "{what}: {:?}", job.labels());
+            }
+        },
+    );
 }
 
 #[test]

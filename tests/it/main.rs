@@ -17,6 +17,8 @@ mod crashes;
 mod fake_github;
 mod forge_conformance;
 mod forge_local;
+mod github;
+mod github_faults;
 mod io_faults;
 mod kills;
 mod llm;

@@ -78,7 +78,11 @@ impl Job {
         assert_eq!(self.fake.pulls(REPO).len(), 1, "{what}: pull requests");
         let comments = self.final_comments();
         assert_eq!(comments.len(), 1, "{what}: {comments:?}");
-        assert!(comments[0].contains(&format!("The work is on the branch `{BRANCH}` at {sha}.")), "{what}: {}", comments[0]);
+        assert!(
+            comments[0].contains(&format!("The work is on the branch `{BRANCH}` at {sha}.")),
+            "{what}: {}",
+            comments[0]
+        );
         assert!(comments[0].contains("Pull request: http"), "{what}: {}", comments[0]);
         assert_eq!(self.world.names("contexts/completed").len(), 1, "{what}");
         check_strictly(&self.world.history());

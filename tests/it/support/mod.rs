@@ -3,6 +3,7 @@
 
 mod cassette;
 pub mod fake_github;
+pub mod github_job;
 mod history;
 mod random;
 pub mod repositories;
