@@ -16,6 +16,7 @@ mod context_store;
 mod crashes;
 mod fake_github;
 mod forge_conformance;
+mod forge_github_contract;
 mod forge_local;
 mod github;
 mod github_faults;

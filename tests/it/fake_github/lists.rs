@@ -172,7 +172,7 @@ fn owners_list_their_repositories() {
     };
     assert_eq!(names("/orgs/acme/repos"), [json!(REPO)]);
     // Private ones of a user are in nobody's list but `/user/repos`.
-    assert_eq!(names("/users/alice/repos"), [json!(""); 0]);
+    assert!(names("/users/alice/repos").is_empty());
     assert_eq!(names("/user/repos"), [json!(REPO), json!("alice/notes")]);
     Ask::get("/orgs/alice/repos").send(&fake).is(404);
     Ask::get("/users/nobody/repos").send(&fake).is(404);

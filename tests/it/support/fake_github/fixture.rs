@@ -1,50 +1,107 @@
-//! What `forge_conformance::Fixture` needs, ready for an adapter: one repository and its people.
-//! Wiring an adapter is one line per method of the trait.
+//! The fake behind `forge_conformance::Fixture`, with the GitHub adapter in front of it.
 
-use super::{FakeGithub, Gone, Issue};
+use coding_agent::config::Secret;
+use coding_agent::forge::{Github, GithubSettings};
+use coding_agent::ports::Forge;
+use coding_agent::sys::http::{HttpClient, HttpSettings};
+use coding_agent::task::{Labels, TaskKey};
+
+use super::{FakeGithub, Issue};
+use crate::forge_conformance::Fixture;
 
 pub const REPO: &str = "acme/widgets";
 
+/// One repository, its people, and an adapter that sees all it may.
 pub struct GithubFixture {
+    // Closed before the fake: its connections are the fake's.
+    forge: Github,
     pub fake: FakeGithub,
+    repositories: Vec<String>,
+}
+
+/// The adapter on a fake, as the configuration makes it.
+pub fn adapter(fake: &FakeGithub, repositories: &[String]) -> Github {
+    let settings = GithubSettings {
+        api_url: fake.api_url(),
+        token: Secret::new(fake.token()),
+        bot_name: None,
+        labels: Labels::default(),
+        repositories: repositories.to_vec(),
+        assignee: None,
+        query: String::new(),
+    };
+    let client = HttpClient::new(HttpSettings { ca_file: None, timeout: None }, false).unwrap();
+    Github::connect(settings, client).unwrap()
+}
+
+/// The key of an issue of `REPO`.
+pub fn issue(number: u64) -> TaskKey {
+    let (owner, repo) = REPO.split_once('/').expect("owner/name");
+    TaskKey::GithubIssue { owner: owner.to_owned(), repo: repo.to_owned(), number }
+}
+
+fn number(key: &TaskKey) -> u64 {
+    match key {
+        TaskKey::GithubIssue { number, .. } | TaskKey::GithubPullRequest { number, .. } => *number,
+        other => panic!("{other} is not on GitHub"),
+    }
 }
 
 impl GithubFixture {
-    pub fn new() -> Self {
+    /// Finds its candidates by search.
+    pub fn searching() -> Self {
+        Self::with(&[])
+    }
+
+    /// Finds its candidates in the list of the repository.
+    pub fn listing() -> Self {
+        Self::with(&[REPO.to_owned()])
+    }
+
+    fn with(repositories: &[String]) -> Self {
         let fake = FakeGithub::start();
         fake.add_org("acme");
         fake.add_repo(REPO);
         // The suite posts comments without text, which GitHub refuses.
         fake.allow_blank_comments();
-        Self { fake }
+        Self { forge: adapter(&fake, repositories), fake, repositories: repositories.to_vec() }
+    }
+}
+
+impl Fixture for GithubFixture {
+    fn forge(&self) -> &dyn Forge {
+        &self.forge
     }
 
-    /// Number of the new issue.
-    pub fn add_item(&self, title: &str, body: &str, labels: &[&str], author: &str) -> u64 {
-        self.fake.add_issue(REPO, &Issue { title, body: Some(body), labels, author })
+    fn another(&self) -> Box<dyn Forge + Send> {
+        Box::new(adapter(&self.fake, &self.repositories))
     }
 
-    pub fn person_comments(&self, number: u64, author: &str, body: &str) {
-        self.fake.comment(REPO, number, author, body);
+    fn labels(&self) -> Labels {
+        Labels::default()
     }
 
-    pub fn close(&self, number: u64) {
-        self.fake.close(REPO, number, "alice");
+    fn add_item(&mut self, title: &str, body: &str, labels: &[&str], author: &str) -> TaskKey {
+        issue(self.fake.add_issue(REPO, &Issue { title, body: Some(body), labels, author }))
     }
 
-    pub fn set_assignees(&self, number: u64, assignees: &[&str]) {
-        self.fake.set_assignees(REPO, number, assignees, "alice");
+    fn person_comments(&self, key: &TaskKey, author: &str, body: &str) {
+        self.fake.comment(REPO, number(key), author, body);
     }
 
-    pub fn missing_number(&self) -> u64 {
-        999_999
+    fn close(&self, key: &TaskKey) {
+        self.fake.close(REPO, number(key), "alice");
     }
 
-    pub fn raw_snapshot(&self) -> Vec<(String, Vec<u8>)> {
+    fn set_assignees(&self, key: &TaskKey, assignees: &[&str]) {
+        self.fake.set_assignees(REPO, number(key), assignees, "alice");
+    }
+
+    fn missing_key(&self) -> TaskKey {
+        TaskKey::GithubIssue { owner: "acme".to_owned(), repo: "nothing".to_owned(), number: 1 }
+    }
+
+    fn raw_snapshot(&self) -> Vec<(String, Vec<u8>)> {
         self.fake.raw_snapshot()
-    }
-
-    pub fn author_leaves(&self, login: &str) {
-        self.fake.delete_user(login, Gone::Null);
     }
 }

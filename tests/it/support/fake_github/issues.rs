@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::door::{Answer, Asked, invalid, not_found, refuse};
+use super::json::{merge, stamp};
 use super::page;
 use super::state::{Hub, Item, Lock, Permission, Repo, same};
 use super::table::Call;
@@ -51,10 +52,16 @@ pub fn answer(hub: &mut Hub, asked: &Asked<'_>) -> Answer {
 }
 
 fn me(hub: &Hub, login: &str) -> Value {
-    let mut user = hub.user_json(login);
-    user["name"] = Value::Null;
-    user["public_repos"] = json!(hub.repos.iter().filter(|repo| same(&repo.owner, login) && !repo.private).count());
-    user
+    let Value::Object(map) = hub.user_json(login) else { return Value::Null };
+    let public = hub.repos.iter().filter(|repo| same(&repo.owner, login) && !repo.private).count();
+    merge(
+        map,
+        json!({
+            "name": null, "company": null, "blog": null, "location": null, "email": null, "hireable": null,
+            "bio": null, "public_repos": public, "public_gists": 0, "followers": 0, "following": 0,
+            "created_at": stamp(1_600_000_000), "updated_at": stamp(1_600_000_000),
+        }),
+    )
 }
 
 fn repos(hub: &Hub, asked: &Asked<'_>) -> Answer {
@@ -113,7 +120,7 @@ fn list(hub: &Hub, asked: &Asked<'_>) -> Answer {
         .filter(|item| !item.deleted && (item.pull.is_some() || repo.has_issues))
         .filter(|item| state == "all" || state == super::json::state(item))
         .filter(|item| labels.iter().all(|label| repo.names(item).any(|name| same(name, label))))
-        .filter(|item| super::json::stamp(item.updated).as_str() >= since)
+        .filter(|item| stamp(item.updated).as_str() >= since)
         .filter(|item| asked.param("creator").is_none_or(|who| same(&item.author, who)))
         .filter(|item| match asked.param("assignee") {
             None => true,
@@ -136,7 +143,7 @@ fn list(hub: &Hub, asked: &Asked<'_>) -> Answer {
 fn comments(hub: &Hub, asked: &Asked<'_>) -> Answer {
     let (repo, item) = item(hub, asked)?;
     let since = asked.param("since").unwrap_or_default();
-    let found: Vec<_> = item.comments.iter().filter(|c| super::json::stamp(c.updated).as_str() >= since).collect();
+    let found: Vec<_> = item.comments.iter().filter(|c| stamp(c.updated).as_str() >= since).collect();
     Ok(page::reply(asked, &found, |comment| hub.comment_json(repo, item, comment)))
 }
 
@@ -269,7 +276,10 @@ fn collaborator(hub: &Hub, asked: &Asked<'_>) -> Answer {
         Permission::Maintain => ("write", "maintain"),
         Permission::Admin => ("admin", "admin"),
     };
-    let body = json!({"permission": permission, "role_name": role, "user": hub.user_json(&user.login)});
+    let mut shown = hub.user_json(&user.login);
+    shown["role_name"] = json!(role);
+    shown["permissions"] = hub.repo_json(repo, Some(&user.login))["permissions"].clone();
+    let body = json!({"permission": permission, "role_name": role, "user": shown});
     Ok(Reply::json(200, &body))
 }
 

@@ -94,6 +94,7 @@ impl Hub {
         }
         let host = self.web.split("://").nth(1).unwrap_or_default();
         let open = repo.items.iter().filter(|item| item.closed.is_none() && !item.deleted).count();
+        map.insert("has_discussions".to_owned(), json!(false));
         if let Some(viewer) = viewer {
             let held = repo.permission(viewer);
             map.insert(

@@ -29,6 +29,33 @@ pub fn branch_json(hub: &Hub, repo: &Repo, name: &str, sha: &str) -> Value {
     })
 }
 
+/// The newest commit of a branch; its people are not matched with users.
+pub fn commit_json(hub: &Hub, repo: &Repo, sha: &str) -> Value {
+    let url = hub.repo_url(repo);
+    let shown = git::run(&hub.git_root, repo.id, &["log", "-1", "--format=%T%n%P%n%an%n%ae%n%at%n%B", sha]);
+    let lines: Vec<&str> = shown.lines().collect();
+    let person = json!({"name": lines[2], "email": lines[3], "date": stamp(lines[4].parse().unwrap_or_default())});
+    let parents = lines[1].split_whitespace().map(|parent| {
+        json!({
+            "sha": parent, "url": format!("{url}/commits/{parent}"),
+            "html_url": format!("{}/commit/{parent}", hub.html_url(repo)),
+        })
+    });
+    json!({
+        "sha": sha, "node_id": format!("C_{sha}"), "url": format!("{url}/commits/{sha}"),
+        "html_url": format!("{}/commit/{sha}", hub.html_url(repo)), "comments_url": format!("{url}/commits/{sha}/comments"),
+        "commit": {
+            "author": person, "committer": person, "message": lines[5..].join("\n"),
+            "tree": {"sha": lines[0], "url": format!("{url}/git/trees/{}", lines[0])},
+            "url": format!("{url}/git/commits/{sha}"), "comment_count": 0,
+            "verification": {
+                "verified": false, "reason": "unsigned", "signature": null, "payload": null, "verified_at": null,
+            },
+        },
+        "author": null, "committer": null, "parents": parents.collect::<Vec<_>>(),
+    })
+}
+
 /// A pull request as lists show it.
 pub fn pull_json(hub: &Hub, repo: &Repo, item: &Item, pull: &Pull, viewer: &str) -> Value {
     let url = format!("{}/pulls/{}", hub.repo_url(repo), item.number);

@@ -7,7 +7,7 @@ use super::git;
 use super::issues::LONGEST_BODY;
 use super::json::{merge, segment, state};
 use super::page;
-use super::pull_json::{branch_json, full_json, pull_json, ref_json, review_comment_json, review_json};
+use super::pull_json::{branch_json, commit_json, full_json, pull_json, ref_json, review_comment_json, review_json};
 use super::state::{Hub, Item, Permission, Pull, Repo, same};
 use super::table::Call;
 use super::wire::Reply;
@@ -282,5 +282,6 @@ fn branch(hub: &Hub, asked: &Asked<'_>) -> Answer {
         "self": format!("{}/branches/{}", hub.repo_url(repo), segment(name)),
         "html": format!("{}/tree/{name}", hub.html_url(repo)),
     });
-    Ok(Reply::json(200, &merge(map, json!({"_links": links}))))
+    let commit = commit_json(hub, repo, &sha);
+    Ok(Reply::json(200, &merge(map, json!({"_links": links, "commit": commit}))))
 }

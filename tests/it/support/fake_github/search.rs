@@ -96,7 +96,10 @@ pub fn answer(hub: &mut Hub, asked: &Asked<'_>) -> Answer {
             value
         })
         .collect();
-    let body = json!({"total_count": found.len(), "incomplete_results": hub.incomplete_search, "items": items});
+    let body = json!({
+        "total_count": found.len(), "incomplete_results": hub.incomplete_search, "search_type": "lexical",
+        "items": items,
+    });
     let reply = Reply::json(200, &body);
     Ok(match link {
         Some(link) => reply.with("link", link),
