@@ -74,6 +74,10 @@ fn c33_no_right_to_push_is_noticed_before_the_model_is_asked() {
         if archived {
             job.fake.change_repo(REPO, |repo| repo.archived = true);
         } else {
+            // May label, where the labels are there already, and comment; may not push.
+            for label in ["processing", "failed"] {
+                job.fake.add_label(REPO, &format!("coding agent {label}"), "ededed");
+            }
             job.fake.set_permission(REPO, job.fake.bot(), Permission::Triage);
         }
         let ended = job.world.run(&[]);
@@ -84,7 +88,7 @@ fn c33_no_right_to_push_is_noticed_before_the_model_is_asked() {
             assert!(ended.stderr.contains("its labels cannot be changed"), "{ended:?}");
             assert_eq!(job.world.names("contexts/completed").len(), 0);
         } else {
-            assert_eq!(job.world.query("SELECT count(*) FROM llm_calls"), ["0"]);
+            assert_eq!(job.world.query("SELECT count(*) FROM llm_calls"), ["0"], "{ended:?}");
             assert_eq!(job.labels(), ["coding agent failed"]);
             assert!(job.final_comments()[0].contains("may not push to"), "{:?}", job.final_comments());
         }

@@ -51,7 +51,11 @@ fn of_repository(api: &Api, settings: &GithubSettings, repository: &str) -> Resu
 }
 
 fn search(api: &Api, settings: &GithubSettings) -> Result<Vec<Issue>> {
-    let mut terms = vec![format!("label:\"{}\"", settings.labels.bot), "state:open".into(), "type:issue".into()];
+    let mut terms = vec![
+        format!("label:\"{}\"", settings.labels.bot.replace('\\', "\\\\").replace('"', "\\\"")),
+        "state:open".into(),
+        "type:issue".into(),
+    ];
     for repository in &settings.repositories {
         terms.push(match repository.strip_suffix("/*") {
             Some(owner) => format!("user:{owner}"),

@@ -219,7 +219,12 @@ impl Forge for Github {
     }
 
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {
-        let answer = self.api.get(&place(key)?.issue())?;
+        let path = place(key)?.issue();
+        let mut answer = self.api.get(&path)?;
+        if answer.status == 404 {
+            // Asked twice: "gone" ends a task, and a single 404 was seen to pass.
+            answer = self.api.get(&path)?;
+        }
         if matches!(answer.status, 404 | 410) {
             return Ok(None);
         }
@@ -273,7 +278,9 @@ impl Forge for Github {
         let path = format!("{}/labels", place.issue());
         let add = || self.api.write_idempotent("POST", &path, Some(&json!({ "labels": [label] })));
         let mut answer = add()?;
-        if matches!(answer.status, 404 | 422) {
+        // GitHub itself makes a missing label for those who may; an older server says 422. Not at 404:
+        // then the issue is missing, and a label made for it would stay behind.
+        if answer.status == 422 {
             self.create_label(&place, label)?;
             answer = add()?;
         }
