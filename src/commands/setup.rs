@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cli::Mode;
 use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, TaskSource};
@@ -9,11 +10,12 @@ use crate::context::{Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::Local;
 use crate::handler::{Settings, ToolSet, ToolSource};
-use crate::llm::Replay;
-use crate::ports::{Forge, Llm, TaskQueue};
+use crate::llm::{OpenAi, OpenAiSettings, Replay};
+use crate::ports::{Forge, Llm, ModelProfile, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
 use crate::sys::file::Sync;
+use crate::sys::http::{HttpClient, HttpSettings};
 use crate::task::{Labels, TaskId};
 use crate::text::Redactor;
 use crate::tools::Toolbox;
@@ -82,12 +84,42 @@ impl Setup {
         }
     }
 
-    pub fn llm(&self) -> Result<impl Llm> {
+    pub fn llm(&self) -> Result<Box<dyn Llm>> {
         let llm = &self.config.llm;
         match (llm.provider, &llm.replay.file) {
-            (Provider::Replay, Some(file)) => Replay::open(file, llm.replay.context_length),
+            (Provider::Openai, _) => Ok(Box::new(self.openai()?)),
+            (Provider::Replay, Some(file)) => Ok(Box::new(Replay::open(file, llm.replay.context_length)?)),
             (other, _) => Err(Error::bug(format!("provider `{}` passed the configuration", other.name()))),
         }
+    }
+
+    fn openai(&self) -> Result<OpenAi> {
+        const MODEL_SETTING: &str = "llm.openai.model or OPENAI_MODEL";
+        let openai = &self.config.llm.openai;
+        let model = openai.model.clone().filter(|name| !name.trim().is_empty()).ok_or_else(|| {
+            Error::host("no model is chosen: llm.openai.model is not set").hint(format!("set {MODEL_SETTING}"))
+        })?;
+        let settings = OpenAiSettings {
+            base_url: openai.base_url.clone(),
+            api_key: openai.api_key.clone(),
+            key_variable: "OPENAI_API_KEY",
+            model_setting: MODEL_SETTING,
+            profile: ModelProfile {
+                provider: "openai".into(),
+                model,
+                context_tokens: openai.context_length,
+                max_output_tokens: openai.max_output_tokens.map(u64::from),
+            },
+        };
+        let client = self.http_client(&settings.base_url, openai.timeout_seconds)?;
+        Ok(OpenAi::new(settings, client))
+    }
+
+    /// A client for the server at `url`; 0 seconds are no limit.
+    fn http_client(&self, url: &str, timeout_seconds: u64) -> Result<HttpClient> {
+        let timeout = (timeout_seconds > 0).then(|| Duration::from_secs(timeout_seconds));
+        let settings = HttpSettings { ca_file: self.config.ca_file.as_deref(), timeout };
+        HttpClient::new(settings, url.starts_with("https:"))
     }
 
     /// The queue; one in memory lives in this process only, so it needs both halves of the job.
@@ -158,7 +190,7 @@ impl Setup {
         Ok(BuiltInTools {
             text_editor: self.config.text_editor_mcp.enabled,
             host_commands: on_host.then(|| Limits {
-                timeout: std::time::Duration::from_secs(execution.timeout_seconds),
+                timeout: Duration::from_secs(execution.timeout_seconds),
                 output_bytes: usize::try_from(execution.max_output_size).unwrap_or(usize::MAX),
             }),
             path: std::env::var_os("PATH"),

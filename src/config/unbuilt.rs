@@ -14,7 +14,6 @@ const SQLITE: &str =
 const UNBUILT: &[Unbuilt] = &[
     ("task_source: github", |c| c.task_source == TaskSource::Github, "set `task_source: local` or TASK_SOURCE=local"),
     ("task_source: gitlab", |c| c.task_source == TaskSource::Gitlab, "set `task_source: local` or TASK_SOURCE=local"),
-    ("llm.provider: openai", |c| c.llm.provider == Provider::Openai, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
     ("llm.provider: ollama", |c| c.llm.provider == Provider::Ollama, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
     ("llm.provider: lmstudio", |c| c.llm.provider == Provider::Lmstudio, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
     ("llm.function_calling: false", |c| !c.llm.function_calling, "set it to true"),
@@ -34,7 +33,6 @@ const UNBUILT: &[Unbuilt] = &[
     ("command_executor.default_environment", |c| c.command_executor.default_environment.is_some(), "leave it out"),
     ("mcp_servers", |c| !c.mcp_servers.is_empty(), "leave it empty"),
     ("language: ja", |c| c.language == Language::Ja, "set `language: en`"),
-    ("ca_file", |c| c.ca_file.is_some(), "leave it out"),
     ("database.url: postgres", |c| c.database.url.as_deref().is_some_and(is_postgres), SQLITE),
     ("database.host", |c| c.database.host.is_some(), SQLITE),
     ("database.port", |c| c.database.port.is_some(), SQLITE),

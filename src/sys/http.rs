@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+use ureq::Timeout;
 use ureq::http;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
@@ -128,12 +129,12 @@ impl HttpClient {
             .collect();
         let status = response.status().as_u16();
         let mut body = Vec::new();
-        response
-            .body_mut()
-            .as_reader()
-            .take(request.most_body_bytes + 1)
-            .read_to_end(&mut body)
-            .context(Kind::Later, || format!("the answer of `{host}` broke off"))?;
+        let mut reader = response.body_mut().as_reader().take(request.most_body_bytes + 1);
+        reader.read_to_end(&mut body).map_err(|error| match error.downcast::<ureq::Error>() {
+            Ok(timeout @ ureq::Error::Timeout(_)) => failure(&host, timeout),
+            Ok(other) => Error::later(format!("the answer of `{host}` broke off")).caused_by(other),
+            Err(error) => Error::later(format!("the answer of `{host}` broke off")).caused_by(error),
+        })?;
         if body.len() as u64 > request.most_body_bytes {
             return Err(Error::task(format!(
                 "the answer of `{host}` is longer than {} bytes",
@@ -179,6 +180,7 @@ pub fn percent_encoded(text: &str) -> String {
 }
 
 fn failure(host: &str, error: ureq::Error) -> Error {
+    let is_connected = matches!(&error, ureq::Error::Timeout(at) if !matches!(at, Timeout::Resolve | Timeout::Connect));
     let (kind, what) = match &error {
         ureq::Error::Timeout(_) => (Kind::Later, format!("`{host}` did not answer in time")),
         ureq::Error::HostNotFound => (Kind::Later, format!("cannot reach `{host}`: no such host")),
@@ -197,7 +199,10 @@ fn failure(host: &str, error: ureq::Error) -> Error {
     };
     let trusted = kind != Kind::Host;
     let error = Error::new(kind, what).caused_by(error);
-    if trusted {
+    if is_connected {
+        // The server has the request and may still be at work on it: a second one would come on top.
+        error.no_quick_retry()
+    } else if trusted {
         error
     } else {
         error.hint("a certificate of your own goes into ca_file; proxies are named by HTTPS_PROXY and NO_PROXY")
