@@ -67,7 +67,8 @@ impl HttpResponse {
 }
 
 impl HttpClient {
-    /// A client. The system's certificates are read only when `needs_tls`.
+    /// A client for addresses that do (`needs_tls`) or do not begin with `https:`. The system's
+    /// certificates are read only for the first, and each has its own proxy.
     ///
     /// # Errors
     /// `Kind::Host` when `ca_file` cannot be read or no certificate is found at all.
@@ -79,6 +80,7 @@ impl HttpClient {
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_global(settings.timeout)
+            .proxy(super::proxy::from_env(needs_tls, |name| std::env::var(name).ok())?)
             .user_agent(concat!("coding-agent/", env!("CARGO_PKG_VERSION")));
         if needs_tls {
             let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
@@ -190,6 +192,9 @@ fn failure(host: &str, error: ureq::Error) -> Error {
         // A failed handshake comes as an I/O error that holds the TLS one.
         ureq::Error::Io(source) if source.to_string().contains("certificate") => {
             (Kind::Host, format!("cannot reach `{host}`: its certificate is not trusted"))
+        }
+        ureq::Error::Io(source) if source.to_string().contains("InvalidContentType") => {
+            (Kind::Host, format!("cannot reach `{host}`: it speaks no TLS, but its address begins with https"))
         }
         ureq::Error::InvalidProxyUrl => (Kind::Host, "cannot use the proxy of the environment".to_owned()),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
