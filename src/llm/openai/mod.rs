@@ -90,7 +90,7 @@ impl OpenAi {
             }
             401 | 403 => Error::host(format!("`{base_url}` refuses the key in {key_variable} ({status}){words}"))
                 .hint("a new key may be needed, or one that may use this model"),
-            404 | 405 => Error::host(format!(
+            404 | 405 | 501 => Error::host(format!(
                 "`{base_url}` has no model `{}`, or the address is wrong ({status}){words}",
                 profile.model
             ))

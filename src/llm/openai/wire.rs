@@ -162,5 +162,5 @@ fn usage(usage: &Value) -> Option<Usage> {
 }
 
 fn whole(number: f64) -> Option<u64> {
-    (number >= 0.0 && number < 1e15).then_some(number as u64)
+    (0.0..1e15).contains(&number).then_some(number as u64)
 }

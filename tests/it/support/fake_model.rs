@@ -81,7 +81,9 @@ impl FakeModel {
 
     /// Its address, for the configuration.
     pub fn base_url(&self) -> String {
-        format!("{}://localhost:{}/v1", self.scheme, self.port())
+        // The certificate names a host, not an address.
+        let host = if self.scheme == "https" { "localhost" } else { "127.0.0.1" };
+        format!("{}://{host}:{}/v1", self.scheme, self.port())
     }
 
     /// Bodies of the chat requests so far.
@@ -134,7 +136,8 @@ impl State {
             Ok(answer) => answer,
             Err(complaint) => {
                 self.complaints.push(complaint.clone());
-                let error = json!({ "message": complaint, "type": "invalid_request_error", "param": null, "code": null });
+                let error =
+                    json!({ "message": complaint, "type": "invalid_request_error", "param": null, "code": null });
                 Answer::json(400, &json!({ "error": error }))
             }
         }

@@ -39,7 +39,8 @@ impl FakeProxy {
 
 fn lead(stream: TcpStream, port: u16, asked: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let lines: Vec<String> = reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+    let lines: Vec<String> =
+        reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
     let Some(first) = lines.first() else { return };
     let credentials = lines.iter().find(|line| line.to_lowercase().starts_with("proxy-authorization:"));
     asked.lock().unwrap().extend([Some(first), credentials].into_iter().flatten().cloned());

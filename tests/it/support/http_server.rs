@@ -28,7 +28,12 @@ impl Received {
 /// What the server does with a request.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    Whole { status: u16, headers: Vec<(String, String)>, body: Vec<u8>, framing: Framing },
+    Whole {
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: Vec<u8>,
+        framing: Framing,
+    },
     /// Closes the connection without a byte.
     Closes,
     /// Keeps the connection open, says nothing.
@@ -115,6 +120,7 @@ impl HttpServer {
                 }
                 let Ok(stream) = stream else { continue };
                 kept.lock().unwrap().push(stream.try_clone().unwrap());
+                let closing = stream.try_clone().unwrap();
                 let (tls, respond) = (tls.clone(), respond.clone());
                 std::thread::spawn(move || {
                     let connection: Connection = match tls {
@@ -126,6 +132,8 @@ impl HttpServer {
                     };
                     // A client may leave whenever it likes, and one that mistrusts us does.
                     let _ = serve(connection, respond.as_ref());
+                    // Dropping is not enough: the kept half still holds it open.
+                    let _ = closing.shutdown(std::net::Shutdown::Both);
                 });
             }
         });

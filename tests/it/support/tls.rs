@@ -27,7 +27,8 @@ impl Authority {
         let certificate =
             CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, &self.issuer).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config =
+            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
         let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key.into());
         Arc::new(config.unwrap())
