@@ -261,16 +261,22 @@ fn a_bad_ca_file_is_named() {
 
 #[test]
 fn a_server_without_tls_behind_an_https_address_is_told_as_that() {
-    let fake = FakeProxy::to(1);
-    let authority = Authority::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let plain = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        // Until the client has had enough.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
     let world = FakeModel::new([]).world();
-    world.write("ca.pem", &authority.pem);
-    let address = fake.url().replace("http://", "https://");
+    world.write("ca.pem", &Authority::new().pem);
     world.write(
         "config.yaml",
-        &format!("task_source: local\nca_file: ca.pem\nllm: {{provider: openai, openai: {{base_url: '{address}/v1', model: m}}}}\n"),
+        &format!("task_source: local\nca_file: ca.pem\nllm: {{provider: openai, openai: {{base_url: 'https://{address}/v1', model: m}}}}\n"),
     );
     let ended = world.run(&[]).expect(78);
+    plain.join().unwrap();
     assert!(ended.stderr.contains("it speaks no TLS"), "{ended:?}");
     assert_unspent(&world);
 }
