@@ -31,13 +31,21 @@ struct Inner {
     sentence: String,
     hint: Option<String>,
     not_before_ms: Option<u64>,
+    quick_retry: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of `kind`. The sentence is lower case, has no final period, and names the object.
     pub fn new(kind: Kind, sentence: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, sentence: sentence.into(), hint: None, not_before_ms: None, source: None }))
+        Self(Box::new(Inner {
+            kind,
+            sentence: sentence.into(),
+            hint: None,
+            not_before_ms: None,
+            quick_retry: true,
+            source: None,
+        }))
     }
 
     /// A fault of this machine or its configuration.
@@ -79,6 +87,14 @@ impl Error {
         self
     }
 
+    /// Says that trying again within this run would do harm: the first try may still be at work
+    /// on the other side (case C10).
+    #[must_use]
+    pub fn no_quick_retry(mut self) -> Self {
+        self.0.quick_retry = false;
+        self
+    }
+
     /// Adds the cause. It is shown by `{:#}` only, which goes to the log and to the operator.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -94,6 +110,11 @@ impl Error {
     /// When a passing fault is known to end, in milliseconds since the epoch.
     pub fn not_before_ms(&self) -> Option<u64> {
         self.0.not_before_ms
+    }
+
+    /// Whether a passing fault may be tried again within this run.
+    pub fn allows_quick_retry(&self) -> bool {
+        self.0.quick_retry
     }
 
     /// The sentence alone: safe to show to a person outside.

@@ -157,6 +157,20 @@ pub trait Llm {
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply>;
 }
 
+impl<L: Llm + ?Sized> Llm for Box<L> {
+    fn model(&self) -> &ModelProfile {
+        (**self).model()
+    }
+
+    fn probe(&mut self) -> Result<()> {
+        (**self).probe()
+    }
+
+    fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
+        (**self).complete(request)
+    }
+}
+
 /// What is known of a model before it is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelProfile {

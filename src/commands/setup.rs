@@ -11,8 +11,8 @@ use crate::context::{Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Local};
 use crate::handler::{Settings, ToolSet, ToolSource};
-use crate::llm::Replay;
-use crate::ports::{Forge, Llm, TaskQueue};
+use crate::llm::{OpenAi, OpenAiSettings, Replay};
+use crate::ports::{Forge, Llm, ModelProfile, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
 use crate::sys::file::Sync;
@@ -27,8 +27,8 @@ use crate::workspace::{self, Workspace};
 /// What our own account is called on the local forge.
 const LOCAL_BOT: &str = "coding-agent";
 
-/// Longest time for one call to a forge.
-const FORGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest time for one call to a forge, in seconds.
+const FORGE_TIMEOUT_SECONDS: u64 = 60;
 
 /// Variables that git may need to reach a remote; nothing else of our environment goes to it.
 const GIT_ENVIRONMENT: [&str; 15] = [
@@ -125,7 +125,7 @@ impl Setup {
                 let token = github.personal_access_token.ok_or_else(|| {
                     Error::host("no token for GitHub is set").hint("put one into GITHUB_PERSONAL_ACCESS_TOKEN")
                 })?;
-                let client = self.http_client(&github.api_url, Some(FORGE_TIMEOUT))?;
+                let client = self.http_client(&github.api_url, FORGE_TIMEOUT_SECONDS)?;
                 let settings = GithubSettings {
                     api_url: github.api_url,
                     token,
@@ -141,18 +141,42 @@ impl Setup {
         }
     }
 
-    /// A client for `url`; `timeout` is for one whole call.
-    fn http_client(&self, url: &str, timeout: Option<Duration>) -> Result<HttpClient> {
-        let settings = HttpSettings { ca_file: self.config.ca_file.as_deref(), timeout };
-        HttpClient::new(settings, url.starts_with("https:"))
-    }
-
-    pub fn llm(&self) -> Result<impl Llm> {
+    pub fn llm(&self) -> Result<Box<dyn Llm>> {
         let llm = &self.config.llm;
         match (llm.provider, &llm.replay.file) {
-            (Provider::Replay, Some(file)) => Replay::open(file, llm.replay.context_length),
+            (Provider::Openai, _) => Ok(Box::new(self.openai()?)),
+            (Provider::Replay, Some(file)) => Ok(Box::new(Replay::open(file, llm.replay.context_length)?)),
             (other, _) => Err(Error::bug(format!("provider `{}` passed the configuration", other.name()))),
         }
+    }
+
+    fn openai(&self) -> Result<OpenAi> {
+        const MODEL_SETTING: &str = "llm.openai.model or OPENAI_MODEL";
+        let openai = &self.config.llm.openai;
+        let model = openai.model.clone().filter(|name| !name.trim().is_empty()).ok_or_else(|| {
+            Error::host("no model is chosen: llm.openai.model is not set").hint(format!("set {MODEL_SETTING}"))
+        })?;
+        let settings = OpenAiSettings {
+            base_url: openai.base_url.clone(),
+            api_key: openai.api_key.clone(),
+            key_variable: "OPENAI_API_KEY",
+            model_setting: MODEL_SETTING,
+            profile: ModelProfile {
+                provider: "openai".into(),
+                model,
+                context_tokens: openai.context_length,
+                max_output_tokens: openai.max_output_tokens.map(u64::from),
+            },
+        };
+        let client = self.http_client(&settings.base_url, openai.timeout_seconds)?;
+        Ok(OpenAi::new(settings, client))
+    }
+
+    /// A client for the server at `url`; 0 seconds are no limit.
+    fn http_client(&self, url: &str, timeout_seconds: u64) -> Result<HttpClient> {
+        let timeout = (timeout_seconds > 0).then(|| Duration::from_secs(timeout_seconds));
+        let settings = HttpSettings { ca_file: self.config.ca_file.as_deref(), timeout };
+        HttpClient::new(settings, url.starts_with("https:"))
     }
 
     /// The queue; one in memory lives in this process only, so it needs both halves of the job.

@@ -13,7 +13,6 @@ const SQLITE: &str =
 #[rustfmt::skip]
 const UNBUILT: &[Unbuilt] = &[
     ("task_source: gitlab", |c| c.task_source == TaskSource::Gitlab, "set `task_source: local` or TASK_SOURCE=local"),
-    ("llm.provider: openai", |c| c.llm.provider == Provider::Openai, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
     ("llm.provider: ollama", |c| c.llm.provider == Provider::Ollama, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
     ("llm.provider: lmstudio", |c| c.llm.provider == Provider::Lmstudio, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
     ("llm.function_calling: false", |c| !c.llm.function_calling, "set it to true"),

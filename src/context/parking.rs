@@ -38,8 +38,15 @@ impl Parking {
     ///
     /// # Errors
     /// `Kind::Host` when it cannot be written.
-    pub fn count_one(mut self, dir: &Path) -> Result<()> {
-        self.count += 1;
+    pub fn count_one(self, dir: &Path) -> Result<()> {
+        Self { count: self.count + 1, ..self }.note(dir)
+    }
+
+    /// Writes since when the task waits, where the wait is no failure of its own.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be written.
+    pub fn note(self, dir: &Path) -> Result<()> {
         let bytes = serde_json::to_vec(&self).context(Kind::Bug, || "cannot write a parking".into())?;
         file::replace(&dir.join(FILE_NAME), &bytes)
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::chat::Arguments;
 use crate::ports::ToolSpec;
-use crate::text::{head, head_and_tail};
+use crate::text::{head, head_and_tail, parse_json};
 
 const LONGEST_ECHO_BYTES: usize = 200;
 const LONGEST_SCHEMA_BYTES: usize = 800;
@@ -32,7 +32,7 @@ fn object(sent: Option<&Value>) -> Result<Arguments, String> {
         match value {
             Value::String(text) if text.trim().is_empty() => value = Value::Null,
             Value::String(text) => {
-                value = serde_json::from_str(&text).map_err(|error| format!("not valid JSON ({error})"))?;
+                value = parse_json(text.as_bytes()).map_err(|error| format!("not valid JSON ({error})"))?;
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 
 use crate::chat::{Arguments, ToolCall, is_wire_name};
 use crate::ports::{FinishReason, RawToolCall, Reply, ToolSpec};
+use crate::text::parse_json;
 
 use super::arguments;
 
@@ -83,5 +84,5 @@ pub(super) fn wire_name(name: &str) -> String {
 
 fn has_broken_text(call: &RawToolCall) -> bool {
     matches!(&call.arguments, Some(serde_json::Value::String(text))
-        if !text.trim().is_empty() && serde_json::from_str::<serde_json::Value>(text).is_err())
+        if !text.trim().is_empty() && parse_json(text.as_bytes()).is_err())
 }

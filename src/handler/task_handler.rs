@@ -164,17 +164,16 @@ impl TaskHandler<'_> {
     /// When to try again after passing trouble. A known end does not count as one more failure.
     fn count_parking(&self, claim: &Claim, error: &Error, now_ms: u64) -> u64 {
         let dir = self.contexts.running_dir(claim.message.uuid);
-        if let Some(until_ms) = error.not_before_ms() {
-            return until_ms.max(now_ms);
-        }
-        if !dir.is_dir() {
-            return Parking::begin(now_ms).next_try_ms(now_ms);
-        }
+        let known_end_ms = error.not_before_ms();
         let parking = Parking::load(&dir, now_ms);
-        if let Err(error) = parking.count_one(&dir) {
-            log::warn!("{error:#}");
+        if dir.is_dir() {
+            // A quota that comes back each hour for a week, and never does, is in vain as well.
+            let written = if known_end_ms.is_some() { parking.note(&dir) } else { parking.count_one(&dir) };
+            if let Err(error) = written {
+                log::warn!("{error:#}");
+            }
         }
-        parking.next_try_ms(now_ms)
+        known_end_ms.map_or_else(|| parking.next_try_ms(now_ms), |until_ms| until_ms.max(now_ms))
     }
 
     fn work(&mut self, queue: &mut dyn TaskQueue, claim: &mut Claim) -> Result<End> {

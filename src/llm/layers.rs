@@ -47,7 +47,7 @@ impl<L: Llm> Llm for Retrying<L> {
         let mut tried = 1;
         loop {
             let error = match self.inner.complete(request) {
-                Err(error) if error.kind() == Kind::Later && tried < TRIES => error,
+                Err(error) if error.kind() == Kind::Later && error.allows_quick_retry() && tried < TRIES => error,
                 done => return done,
             };
             let backoff = FIRST_SLEEP * 2u32.pow(tried - 1);

@@ -1,7 +1,11 @@
 //! Models: adapters of `ports::Llm` and the wrappers every one of them gets.
 
+mod failure;
 mod layers;
+mod openai;
 mod replay;
 
+pub use failure::{is_overflow, is_quota};
 pub use layers::{Ledger, Retrying};
+pub use openai::{OpenAi, OpenAiSettings};
 pub use replay::Replay;

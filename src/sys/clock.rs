@@ -27,6 +27,12 @@ pub fn parse_rfc3339(text: &str) -> Option<u64> {
     DateTime::parse_from_rfc3339(text).ok().and_then(|at| u64::try_from(at.timestamp_millis()).ok())
 }
 
+/// Reads the date of an HTTP header (RFC 9110, section 5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`) as
+/// milliseconds since the epoch.
+pub fn parse_http_date(text: &str) -> Option<u64> {
+    DateTime::parse_from_rfc2822(text.trim()).ok().and_then(|at| u64::try_from(at.timestamp_millis()).ok())
+}
+
 /// Sleeps, or until a signal asks us to end.
 pub fn sleep(duration: Duration) {
     const SLICE: Duration = Duration::from_millis(200);

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+use ureq::Timeout;
 use ureq::http;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
@@ -66,7 +67,8 @@ impl HttpResponse {
 }
 
 impl HttpClient {
-    /// A client. The system's certificates are read only when `needs_tls`.
+    /// A client for addresses that do (`needs_tls`) or do not begin with `https:`. The system's
+    /// certificates are read only for the first, and each has its own proxy.
     ///
     /// # Errors
     /// `Kind::Host` when `ca_file` cannot be read or no certificate is found at all.
@@ -78,6 +80,7 @@ impl HttpClient {
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_global(settings.timeout)
+            .proxy(super::proxy::from_env(needs_tls, |name| std::env::var(name).ok())?)
             .user_agent(concat!("coding-agent/", env!("CARGO_PKG_VERSION")));
         if needs_tls {
             let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
@@ -128,12 +131,12 @@ impl HttpClient {
             .collect();
         let status = response.status().as_u16();
         let mut body = Vec::new();
-        response
-            .body_mut()
-            .as_reader()
-            .take(request.most_body_bytes + 1)
-            .read_to_end(&mut body)
-            .context(Kind::Later, || format!("the answer of `{host}` broke off"))?;
+        let mut reader = response.body_mut().as_reader().take(request.most_body_bytes + 1);
+        reader.read_to_end(&mut body).map_err(|error| match error.downcast::<ureq::Error>() {
+            Ok(timeout @ ureq::Error::Timeout(_)) => failure(&host, timeout),
+            Ok(other) => Error::later(format!("the answer of `{host}` broke off")).caused_by(other),
+            Err(error) => Error::later(format!("the answer of `{host}` broke off")).caused_by(error),
+        })?;
         if body.len() as u64 > request.most_body_bytes {
             return Err(Error::task(format!(
                 "the answer of `{host}` is longer than {} bytes",
@@ -164,6 +167,7 @@ fn resolve(base: &str, location: &str) -> String {
 }
 
 fn failure(host: &str, error: ureq::Error) -> Error {
+    let is_connected = matches!(&error, ureq::Error::Timeout(at) if !matches!(at, Timeout::Resolve | Timeout::Connect));
     let (kind, what) = match &error {
         ureq::Error::Timeout(_) => (Kind::Later, format!("`{host}` did not answer in time")),
         ureq::Error::HostNotFound => (Kind::Later, format!("cannot reach `{host}`: no such host")),
@@ -174,6 +178,9 @@ fn failure(host: &str, error: ureq::Error) -> Error {
         ureq::Error::Io(source) if source.to_string().contains("certificate") => {
             (Kind::Host, format!("cannot reach `{host}`: its certificate is not trusted"))
         }
+        ureq::Error::Io(source) if source.to_string().contains("InvalidContentType") => {
+            (Kind::Host, format!("cannot reach `{host}`: it speaks no TLS, but its address begins with https"))
+        }
         ureq::Error::InvalidProxyUrl => (Kind::Host, "cannot use the proxy of the environment".to_owned()),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
             (Kind::Host, format!("cannot make a request to `{host}`: the address or a header is not valid"))
@@ -182,7 +189,10 @@ fn failure(host: &str, error: ureq::Error) -> Error {
     };
     let trusted = kind != Kind::Host;
     let error = Error::new(kind, what).caused_by(error);
-    if trusted {
+    if is_connected {
+        // The server has the request and may still be at work on it: a second one would come on top.
+        error.no_quick_retry()
+    } else if trusted {
         error
     } else {
         error.hint("a certificate of your own goes into ca_file; proxies are named by HTTPS_PROXY and NO_PROXY")

@@ -8,4 +8,5 @@ pub mod file;
 pub mod http;
 pub mod lock;
 pub mod process;
+mod proxy;
 pub mod signal;

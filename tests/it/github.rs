@@ -152,13 +152,17 @@ fn c34_a_merged_pull_request_or_a_persons_commit_means_a_new_branch() {
 #[test]
 fn c30_a_locked_issue_is_recorded_once_and_the_rest_is_done() {
     let job = Job::new();
-    job.fake.lock(REPO, job.issue, Lock::Readers);
-    // A bot with write access may comment on a locked issue; one with less may not.
-    job.world.run(&[]);
+    job.fake.lock(REPO, job.issue, Lock::Everyone);
+    job.world.run(&[]).expect(0);
     job.world.assert_settled();
     assert!(job.fake.branch(REPO, BRANCH).is_some());
-    assert!(job.final_comments().len() <= 1);
+    assert_eq!(job.final_comments().len(), 0);
+    assert!(job.world.outcome()["refusals"].to_string().contains("locked"), "{}", job.world.outcome());
     assert_eq!(job.labels(), ["coding agent done"]);
+    let tries = job.fake.count("POST */comments");
+    job.world.run(&[]).expect(0);
+    assert_eq!(job.fake.count("POST */comments"), tries, "not tried again");
+    assert_eq!(tries, 1);
 }
 
 #[test]

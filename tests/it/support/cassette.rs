@@ -41,6 +41,11 @@ impl Cassette {
         self.then(json!({ "error": { "kind": kind, "message": message, "retry_after_seconds": 3600 } }))
     }
 
+    /// The lines, for a server that answers with them.
+    pub fn lines(&self) -> &[Value] {
+        &self.0
+    }
+
     pub fn to_text(&self) -> String {
         self.0.iter().map(|line| format!("{line}\n")).collect()
     }

@@ -3,15 +3,25 @@
 
 mod cassette;
 pub mod fake_github;
+mod fake_model;
+mod fake_proxy;
 pub mod github_job;
 mod history;
+mod http_server;
 mod random;
 pub mod repositories;
 pub mod store;
+mod strict_chat;
+mod tls;
 mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
+pub use fake_model::{FakeModel, KEY, MODEL, reply};
+pub use fake_proxy::FakeProxy;
 pub use history::{History, check_strictly};
+pub use http_server::Answer;
 pub use random::Random;
 pub use repositories::Repositories;
+pub use strict_chat::objection;
+pub use tls::Authority;
 pub use world::{BINARY, Ended, World, eventually, git};

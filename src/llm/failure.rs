@@ -1,0 +1,141 @@
+//! What a model server's refusal means for us: whose fault it is, and until when. The spellings of
+//! many servers are gathered here and nowhere else. Sends nothing.
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::sys::clock;
+use crate::sys::http::HttpResponse;
+use crate::text::parse_json;
+
+/// Longest part of a server's own words that is passed on.
+const LONGEST_WORDS_CHARS: usize = 200;
+/// A used-up quota is not looked at again before this.
+const QUOTA_WAIT_MS: u64 = 3_600_000;
+/// Servers that name a later time are asked again after this all the same.
+const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
+
+/// Ways of saying that the request does not fit the model's window: OpenAI, vLLM, SGLang, llama.cpp,
+/// LM Studio, Anthropic and Gemini (through their compatible APIs), OpenRouter, Mistral, TGI.
+const OVERFLOW: &[&str] = &[
+    "context_length_exceeded",
+    "exceed_context_size",
+    "context size has been exceeded",
+    "exceeds the available context size",
+    "maximum context length",
+    "max_model_len",
+    "maximum model length",
+    "longer than the model's context length",
+    "exceeds the context window",
+    "exceed context window",
+    "exceeds model context window",
+    "context window exceeded",
+    "context length exceeded",
+    "context length is only",
+    "greater than the context length",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "input token count exceeds",
+    "exceeds the maximum number of tokens",
+    "exceeds maximum tokens",
+    "too large for model with",
+    "`inputs` tokens + `max_new_tokens` must be",
+];
+
+/// Ways of saying that nothing more is paid for, as opposed to "not so fast". Source: OpenAI's guide
+/// "Error codes" (platform.openai.com/docs/guides/error-codes), and what compatible servers say.
+const QUOTA: &[&str] = &[
+    "insufficient_quota",
+    "exceeded your current quota",
+    "billing_hard_limit",
+    "billing hard limit",
+    "insufficient balance",
+    "insufficient credits",
+    "insufficient_credits",
+    "out of credits",
+    "credit balance is too low",
+    "daily limit",
+    "per day",
+    "per-day",
+    "quota exceeded",
+    "quota_exceeded",
+    "exceeded your quota",
+];
+
+/// Whether a refusal says that the conversation does not fit the model's window (case C13). A rate
+/// limit never does, whatever its words.
+pub fn is_overflow(status: u16, body: &[u8]) -> bool {
+    match status {
+        401..=403 | 429 => false,
+        413 => true,
+        _ => says(body, OVERFLOW),
+    }
+}
+
+/// Whether a refusal says that the quota or the money is used up.
+pub fn is_quota(status: u16, body: &[u8]) -> bool {
+    status == 402 || (matches!(status, 200 | 400 | 403 | 429) && says(body, QUOTA))
+}
+
+fn says(body: &[u8], spellings: &[&str]) -> bool {
+    let text = String::from_utf8_lossy(body).to_lowercase();
+    spellings.iter().any(|spelling| text.contains(spelling))
+}
+
+/// When the server says it can be asked again, in milliseconds since the epoch: `Retry-After` in
+/// seconds or as a date (RFC 9110, section 10.2.3), or `retry-after-ms` (Azure OpenAI).
+pub fn retry_after_ms(response: &HttpResponse, now_ms: u64) -> Option<u64> {
+    let wait = |factor: f64| {
+        move |text: &str| {
+            let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
+            Some(now_ms.saturating_add((number * factor) as u64))
+        }
+    };
+    let exact = response.header("retry-after-ms").and_then(wait(1.0));
+    let usual = || {
+        let text = response.header("retry-after")?;
+        wait(1000.0)(text).or_else(|| clock::parse_http_date(text))
+    };
+    exact.or_else(usual).map(|until_ms| until_ms.min(now_ms + LONGEST_WAIT_MS))
+}
+
+/// A passing fault, with its end where the server names one.
+pub fn passing(response: &HttpResponse, sentence: String) -> Error {
+    let error = Error::later(sentence);
+    match retry_after_ms(response, clock::now_ms()) {
+        Some(until_ms) => error.until(until_ms),
+        None => error,
+    }
+}
+
+/// The quota is used up: nothing for a quick retry, nor this task's fault.
+pub fn quota(response: &HttpResponse, server: &str, words: &str) -> Error {
+    let now_ms = clock::now_ms();
+    let until_ms = retry_after_ms(response, now_ms).unwrap_or(0).max(now_ms + QUOTA_WAIT_MS);
+    Error::later(format!("the quota at `{server}` is used up{words}"))
+        .until(until_ms)
+        .hint("look at the plan and the balance of the account")
+}
+
+/// What the server said, short enough to be passed on, as `: words`; empty when it said nothing a
+/// person could read. Known forms: OpenAI's `{"error": {"message"}}`, `{"error": "…"}`, vLLM's
+/// `{"message"}`, FastAPI's `{"detail"}`, and plain text. A page of HTML is none.
+pub fn words_of(body: &[u8]) -> String {
+    let said = match parse_json(body) {
+        Ok(Value::String(text)) => Some(text),
+        Ok(value) => {
+            let places = ["/error/message", "/error", "/message", "/detail", "/detail/0/msg"];
+            places.iter().find_map(|place| value.pointer(place)?.as_str().map(str::to_owned))
+        }
+        Err(_) => {
+            let text = String::from_utf8_lossy(body);
+            (!text.trim_start().starts_with(['<', '{', '['])).then(|| text.into_owned())
+        }
+    };
+    let said = said.unwrap_or_default();
+    let words: String =
+        said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST_WORDS_CHARS).collect();
+    let words = words.trim_end_matches('.');
+    if words.is_empty() { String::new() } else { format!(": {words}") }
+}

@@ -1,0 +1,190 @@
+//! A model server that is stricter than any real one: what it has to object to is refused with
+//! status 400, and fails the test when the server is dropped. What it answers is scripted.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::http_server::{HttpServer, Received};
+use super::{Answer, Cassette, World, objection};
+
+/// The key the server takes.
+pub const KEY: &str = "sk-test-0123456789abcdef";
+/// The model it has.
+pub const MODEL: &str = "fake-model";
+
+/// A running server.
+pub struct FakeModel {
+    server: HttpServer,
+    state: Arc<Mutex<State>>,
+    scheme: &'static str,
+}
+
+struct State {
+    script: VecDeque<Answer>,
+    models: Answer,
+    key: Option<&'static str>,
+    requests: Vec<Received>,
+    complaints: Vec<String>,
+}
+
+impl FakeModel {
+    /// Answers one chat request after the other with `script`.
+    pub fn new(script: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start(script, None)
+    }
+
+    /// Plays a cassette.
+    pub fn playing(cassette: &Cassette) -> Self {
+        Self::new(cassette.lines().iter().map(reply))
+    }
+
+    /// As `new`, over TLS.
+    pub fn with_tls(script: impl IntoIterator<Item = Answer>, tls: Arc<rustls::ServerConfig>) -> Self {
+        Self::start(script, Some(tls))
+    }
+
+    fn start(script: impl IntoIterator<Item = Answer>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+        let state = Arc::new(Mutex::new(State {
+            script: script.into_iter().collect(),
+            models: Answer::json(200, &json!({ "object": "list", "data": [{ "id": "other" }, { "id": MODEL }] })),
+            key: Some(KEY),
+            requests: Vec::new(),
+            complaints: Vec::new(),
+        }));
+        let shared = state.clone();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let server = HttpServer::start(tls, Arc::new(move |request| shared.lock().unwrap().answer(request)));
+        Self { server, state, scheme }
+    }
+
+    /// What `GET /models` gives from now on.
+    pub fn set_models(&self, answer: Answer) {
+        self.state.lock().unwrap().models = answer;
+    }
+
+    /// From now on a request with a key is refused.
+    pub fn wants_no_key(&self) {
+        self.state.lock().unwrap().key = None;
+    }
+
+    /// More answers.
+    pub fn then(&self, script: impl IntoIterator<Item = Answer>) {
+        self.state.lock().unwrap().script.extend(script);
+    }
+
+    /// Port it listens on.
+    pub fn port(&self) -> u16 {
+        self.server.address.port()
+    }
+
+    /// Its address, for the configuration.
+    pub fn base_url(&self) -> String {
+        // The certificate names a host, not an address.
+        let host = if self.scheme == "https" { "localhost" } else { "127.0.0.1" };
+        format!("{}://{host}:{}/v1", self.scheme, self.port())
+    }
+
+    /// Bodies of the chat requests so far.
+    pub fn chats(&self) -> Vec<Value> {
+        let state = self.state.lock().unwrap();
+        let chats = state.requests.iter().filter(|request| request.method == "POST");
+        chats.map(|request| serde_json::from_slice(&request.body).unwrap()).collect()
+    }
+
+    /// Requests so far as `METHOD path`.
+    pub fn requests(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap();
+        state.requests.iter().map(|request| format!("{} {}", request.method, request.path)).collect()
+    }
+
+    /// A world with the issue `fix` whose model is this server.
+    pub fn world(&self) -> World {
+        let mut world = World::with_task(&Cassette::new());
+        self.configure(&world, "");
+        world.set_env("OPENAI_API_KEY", KEY);
+        world
+    }
+
+    /// Writes the configuration anew, with `settings` more in `llm.openai`.
+    pub fn configure(&self, world: &World, settings: &str) {
+        let base_url = self.base_url();
+        world.write(
+            "config.yaml",
+            &format!(
+                "task_source: local\nllm: {{provider: openai, openai: {{base_url: '{base_url}', model: {MODEL}{settings}}}}}\n\
+                 command_executor: {{backend: host}}\n"
+            ),
+        );
+    }
+}
+
+impl Drop for FakeModel {
+    fn drop(&mut self) {
+        let complaints = std::mem::take(&mut self.state.lock().unwrap().complaints);
+        if !std::thread::panicking() {
+            assert_eq!(complaints, Vec::<String>::new(), "the model server has to complain");
+        }
+    }
+}
+
+impl State {
+    fn answer(&mut self, request: &Received) -> Answer {
+        self.requests.push(request.clone());
+        match self.judge(request) {
+            Ok(answer) => answer,
+            Err(complaint) => {
+                self.complaints.push(complaint.clone());
+                let error =
+                    json!({ "message": complaint, "type": "invalid_request_error", "param": null, "code": null });
+                Answer::json(400, &json!({ "error": error }))
+            }
+        }
+    }
+
+    fn judge(&mut self, request: &Received) -> Result<Answer, String> {
+        let wanted = self.key.map(|key| format!("Bearer {key}"));
+        if request.header("authorization") != wanted.as_deref() {
+            return Err("not the right Authorization".into());
+        }
+        match (request.method.as_str(), request.path.as_str()) {
+            ("GET", "/v1/models") => Ok(self.models.clone()),
+            ("POST", "/v1/chat/completions") => {
+                if request.header("content-type") != Some("application/json") {
+                    return Err("Content-Type is not application/json".into());
+                }
+                if request.header("content-length").is_none() {
+                    return Err("no Content-Length".into());
+                }
+                let body: Value = serde_json::from_slice(&request.body).map_err(|error| error.to_string())?;
+                if let Some(objection) = objection(&body) {
+                    return Err(objection);
+                }
+                if body["model"] != MODEL {
+                    return Err(format!("no such model: {}", body["model"]));
+                }
+                self.script.pop_front().ok_or("the script is at its end".into())
+            }
+            (method, path) => Err(format!("nothing is at {method} {path}")),
+        }
+    }
+}
+
+/// A line of a cassette as a whole answer.
+pub fn reply(line: &Value) -> Answer {
+    let mut message = line.clone();
+    let fields = message.as_object_mut().unwrap();
+    fields.insert("role".into(), "assistant".into());
+    let usage = fields.remove("usage");
+    let has_calls = fields.contains_key("tool_calls");
+    let reason = fields.remove("finish_reason").unwrap_or_else(|| if has_calls { "tool_calls" } else { "stop" }.into());
+    let mut answer = json!({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": MODEL,
+        "choices": [{ "index": 0, "message": message, "finish_reason": reason, "logprobs": null }],
+    });
+    if let Some(usage) = usage {
+        answer["usage"] = usage;
+    }
+    Answer::json(200, &answer)
+}
