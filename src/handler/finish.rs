@@ -55,11 +55,10 @@ impl Finisher<'_> {
         // Of what was cancelled the patch is enough, unless there was more than a commit to keep.
         let is_dropped = kind == OutcomeKind::Cancelled && outcome.refusals.is_empty();
         let is_elsewhere = outcome.branch.is_some() || outcome.sha.is_none() || is_dropped;
-        if is_elsewhere
-            && kind != OutcomeKind::Paused
-            && let Some(workspace) = workspace
-        {
-            workspace.remove()?;
+        match workspace {
+            Some(workspace) if is_elsewhere && kind != OutcomeKind::Paused => workspace.remove()?,
+            Some(_) => {}
+            None => Workspace::sweep(&self.settings.workspace, context.uuid())?,
         }
         fault::point("finish.workspace_removed");
         context.leave(kind)?;

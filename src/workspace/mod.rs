@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Kind, Result};
 use crate::ports::RepositorySource;
-use crate::sys::file;
+use crate::sys::{fault, file};
 use crate::task::TaskId;
 
 pub use branch::ref_segment;
@@ -148,7 +148,17 @@ impl Workspace {
     pub fn remove(self) -> Result<()> {
         // The file first: half a directory without it is made anew, with it it would look ready.
         file::remove(&self.dir.join(FILE_NAME))?;
+        fault::point("workspace.unmarked");
         file::remove_dir(&self.dir)
+    }
+
+    /// Removes what is left of a workspace that never was ready, or whose removal was interrupted.
+    ///
+    /// # Errors
+    /// `Kind::Host` when the system refuses.
+    pub fn sweep(settings: &Settings, uuid: TaskId) -> Result<()> {
+        let dir = Self::directory(&settings.root, uuid);
+        if dir.join(FILE_NAME).exists() { Ok(()) } else { file::remove_dir(&dir) }
     }
 
     fn bare(&self) -> Git {

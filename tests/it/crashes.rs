@@ -182,6 +182,7 @@ fn between_any_two_steps_of_finishing() {
         "finish.summary",
         "finish.comment",
         "finish.label_added",
+        "workspace.unmarked",
         "finish.labels",
     ] {
         dies_at_every(point, 1);

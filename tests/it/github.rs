@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::fake_github::{Fault, Gone, Issue, Lock, Permission};
 use crate::support::github_job::{BRANCH, Job, REPO, fixing, seconds_from_now};
-use crate::support::{Cassette, World, call, eventually, git};
+use crate::support::{Cassette, World, call, eventually, git, kill_after};
 
 #[test]
 fn a_labelled_issue_becomes_a_branch_a_pull_request_and_a_comment() {
@@ -366,7 +366,6 @@ fn one_wrong_repository_name_does_not_stop_the_others() {
 
 #[test]
 fn nothing_is_doubled_by_kills_at_random_instants() {
-    use std::time::{Duration, Instant};
     for seed in 1..=5 {
         let job = Job::new();
         let config = job.world.read("config.yaml").replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
@@ -374,14 +373,8 @@ fn nothing_is_doubled_by_kills_at_random_instants() {
         let mut random = crate::support::Random::new(seed);
         let mut span_us = 200_000u64;
         eventually(|| {
-            let mut child = job.world.spawn(&[]);
-            let until = Instant::now() + Duration::from_micros(random.next() % span_us);
-            while Instant::now() < until && child.try_wait().unwrap().is_none() {
-                std::hint::spin_loop();
-            }
+            let code = kill_after(job.world.spawn(&[]), random.next() % span_us);
             span_us += span_us / 20;
-            child.kill().unwrap();
-            let code = child.wait().unwrap().code();
             job.world.pass_time();
             (code == Some(0) && job.world.entries().is_empty() && job.labels() == ["coding agent done"]).then_some(())
         });

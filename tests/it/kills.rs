@@ -1,8 +1,6 @@
 //! Real SIGKILLs at random instants, again and again, until the work is done.
 
-use std::time::{Duration, Instant};
-
-use crate::support::{Cassette, Random, World, check_strictly, eventually};
+use crate::support::{Cassette, Random, World, check_strictly, eventually, kill_after};
 
 const COMMANDS: usize = 6;
 
@@ -27,17 +25,11 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
         let mut span_us = 150_000u64;
         let mut killed = 0;
         loop {
-            let mut child = world.spawn(&[]);
-            let until = Instant::now() + Duration::from_micros(random.next() % span_us);
-            while Instant::now() < until && child.try_wait().unwrap().is_none() {
-                std::hint::spin_loop();
-            }
+            let code = kill_after(world.spawn(&[]), random.next() % span_us);
             span_us += span_us / 20;
-            child.kill().unwrap();
-            let ended = child.wait().unwrap();
-            killed += u32::from(ended.code().is_none());
+            killed += u32::from(code.is_none());
             // An empty spool and an item out of hand: the work is done.
-            if ended.code() == Some(0) && world.entries().is_empty() && world.labels("fix") == ["coding agent done"] {
+            if code == Some(0) && world.entries().is_empty() && world.labels("fix") == ["coding agent done"] {
                 break;
             }
             assert!(killed < 400, "seed {seed}: it never ends");

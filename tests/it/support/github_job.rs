@@ -72,7 +72,9 @@ impl Job {
     pub fn assert_done(&self, what: &str) {
         self.world.assert_settled();
         assert_eq!(self.labels(), ["coding agent done"], "{what}");
-        let sha = self.fake.branch(REPO, BRANCH).unwrap_or_else(|| panic!("{what}: no branch"));
+        let sha = self.fake.branch(REPO, BRANCH).unwrap_or_else(|| {
+            panic!("{what}: no branch: {:?}\n{}", self.final_comments(), self.world.read("logs/agent.log"))
+        });
         assert_eq!(self.fake.git(REPO, &["show", &format!("{BRANCH}:fixed.txt")]).trim_end(), "fixed", "{what}");
         assert_eq!(self.fake.git(REPO, &["branch", "--list", "coding-agent/*"]).lines().count(), 1, "{what}: branches");
         assert_eq!(self.fake.pulls(REPO).len(), 1, "{what}: pull requests");

@@ -24,4 +24,4 @@ pub use random::Random;
 pub use repositories::Repositories;
 pub use strict_chat::objection;
 pub use tls::Authority;
-pub use world::{BINARY, Ended, World, eventually, git};
+pub use world::{BINARY, Ended, World, eventually, git, kill_after};

@@ -254,6 +254,21 @@ pub fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
+/// Lets a process run for at most `microseconds`, then kills it; its exit code if it was faster.
+pub fn kill_after(mut child: Child, microseconds: u64) -> Option<i32> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+    let limit = Timespec {
+        tv_sec: i64::try_from(microseconds / 1_000_000).unwrap(),
+        tv_nsec: i64::try_from(microseconds % 1_000_000 * 1000).unwrap(),
+    };
+    // Readable when it ended.
+    let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit));
+    child.kill().unwrap();
+    child.wait().unwrap().code()
+}
+
 /// What `look` finds, looked for again and again; in vain after a minute is a failure.
 #[track_caller]
 pub fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
