@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::chat::{Arguments, Message, Usage};
 use crate::config::Secret;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::task::{TaskId, TaskKey, TaskMessage};
 
 /// Where people ask for work and read about it.
@@ -26,7 +26,7 @@ pub trait Forge {
     /// Fails with `Kind::Host` when the forge cannot be used at all.
     fn probe(&self) -> Result<()>;
     /// Open items that carry the bot label, as seen now (may be stale, see `item`).
-    fn candidates(&self) -> Result<Vec<TaskKey>>;
+    fn candidates(&self) -> Result<Candidates>;
     /// The item as it is now; `None` when it does not exist (any more).
     fn item(&self, key: &TaskKey) -> Result<Option<Item>>;
     /// All comments, oldest first.
@@ -47,6 +47,15 @@ pub trait Forge {
     fn find_pull_request(&self, key: &TaskKey, branch: &str) -> Result<Option<PullRequest>>;
     /// Opens a pull request; not idempotent. `None` when the forge has no such thing.
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>>;
+}
+
+/// What a look for work found.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// Items that ask for work.
+    pub keys: Vec<TaskKey>,
+    /// What could not be looked at, while the rest could: wrong names in the configuration.
+    pub faults: Vec<Error>,
 }
 
 /// An issue, pull request or merge request as the forge shows it.

@@ -29,7 +29,7 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     // Probed before the first claim: what is wrong with this host must not cost a task an attempt.
-    let workspace_settings = setup.workspace_settings();
+    let workspace_settings = setup.workspace_settings()?;
     let git_version = workspace::check_installed(&workspace_settings)?;
     log::debug!("using {git_version}");
     file::create_dir(setup.contexts.base_dir())?;
@@ -38,7 +38,7 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     let db = RefCell::new(setup.db());
     let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
     llm.probe()?;
-    let settings = setup.handler_settings(llm.model().context_tokens);
+    let settings = setup.handler_settings(llm.model().context_tokens)?;
     let mut handler = TaskHandler {
         forge,
         llm: &mut llm,

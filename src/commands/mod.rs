@@ -67,7 +67,14 @@ fn work(setup: &Setup, mode: Mode) -> Result<Exit> {
             Exit::from(error.kind())
         }),
     };
-    Ok(produced.worse(consume::consume(setup, queue.as_mut())?))
+    let consumed = consume::consume(setup, queue.as_mut());
+    if produced == Exit::Done {
+        return consumed;
+    }
+    Ok(produced.worse(consumed.unwrap_or_else(|error| {
+        log::error!("{error:#}");
+        Exit::from(error.kind())
+    })))
 }
 
 fn print(text: &str) {

@@ -6,25 +6,26 @@ use super::setup::Setup;
 use crate::config::QueueBackend;
 use crate::error::{Exit, Kind, Result};
 use crate::handler::{is_wanted, prepare};
-use crate::ports::{Forge, Publisher, TaskQueue};
+use crate::ports::{Candidates, Forge, Publisher, TaskQueue};
 use crate::sys::clock;
 use crate::task::{TaskId, TaskKey, TaskMessage};
 
 /// Runs one pass, unless another producer is at it.
 pub fn produce(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
-    let mut pass = Pass { setup, forge: setup.forge()?, published: 0 };
+    let mut pass = Pass { setup, forge: setup.forge()?, published: 0, exit: Exit::Done };
     if queue.produce(&mut |publisher| pass.run(publisher))? {
         log::info!("{} tasks queued", pass.published);
     } else {
         log::info!("another producer is at it; nothing is queued");
     }
-    Ok(Exit::Done)
+    Ok(pass.exit)
 }
 
 struct Pass<'a> {
     setup: &'a Setup,
     forge: &'a dyn Forge,
     published: u64,
+    exit: Exit,
 }
 
 impl Pass<'_> {
@@ -41,7 +42,12 @@ impl Pass<'_> {
                 self.take_up(publisher, message)?;
             }
         }
-        for key in self.forge.candidates()? {
+        let Candidates { keys, faults } = self.forge.candidates()?;
+        for fault in faults {
+            log::error!("{fault:#}");
+            self.exit = self.exit.worse(Exit::from(fault.kind()));
+        }
+        for key in keys {
             if publisher.is_active(&key) || paused_keys.contains(&key) {
                 continue;
             }
@@ -69,9 +75,15 @@ impl Pass<'_> {
             enqueued_at: clock::now_rfc3339(),
             paused_context_path: None,
         };
-        publisher.publish(&message, &mut || prepare(self.forge, &self.setup.labels(), &item))?;
-        log::info!("{key}: queued as {}", message.uuid);
-        self.published += 1;
+        let mut is_prepared = true;
+        publisher.publish(&message, &mut || {
+            is_prepared = prepare(self.forge, &self.setup.labels(), &item)?;
+            Ok(is_prepared)
+        })?;
+        if is_prepared {
+            log::info!("{key}: queued as {}", message.uuid);
+            self.published += 1;
+        }
         Ok(())
     }
 

@@ -15,8 +15,8 @@ use crate::llm::{OpenAi, OpenAiSettings, Replay};
 use crate::ports::{Forge, Llm, ModelProfile, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
-use crate::sys::file::Sync;
-use crate::sys::http::{HttpClient, HttpSettings};
+use crate::sys::file::{self, Sync};
+use crate::sys::http::{HttpClient, HttpSettings, certificate_bundle};
 use crate::task::{Labels, TaskId};
 use crate::text::Redactor;
 use crate::tools::Toolbox;
@@ -31,7 +31,7 @@ const LOCAL_BOT: &str = "coding-agent";
 const FORGE_TIMEOUT_SECONDS: u64 = 60;
 
 /// Variables that git may need to reach a remote; nothing else of our environment goes to it.
-const GIT_ENVIRONMENT: [&str; 15] = [
+const GIT_ENVIRONMENT: [&str; 16] = [
     "PATH",
     "HOME",
     "XDG_CONFIG_HOME",
@@ -47,6 +47,7 @@ const GIT_ENVIRONMENT: [&str; 15] = [
     "no_proxy",
     "NO_PROXY",
     "ALL_PROXY",
+    "all_proxy",
 ];
 
 /// Configuration and what is made of it once.
@@ -202,11 +203,11 @@ impl Setup {
         TaskDb::open(&chosen.unwrap_or_else(|| self.contexts.base_dir().join("tasks.db")))
     }
 
-    pub fn handler_settings(&self, window_tokens: u64) -> Settings {
+    pub fn handler_settings(&self, window_tokens: u64) -> Result<Settings> {
         let config = &self.config;
         let threshold = config.context_storage.compression.token_threshold;
         let threshold_tokens = if threshold < 1.0 { threshold * window_tokens as f64 } else { threshold };
-        Settings {
+        Ok(Settings {
             labels: self.labels(),
             branch_prefix: config.pull_request.branch_prefix.clone(),
             draft_pull_requests: config.pull_request.draft,
@@ -215,20 +216,31 @@ impl Setup {
             max_attempts: config.queue.max_attempts,
             pause_signal: self.pause_signal(),
             stops_when_unassigned: config.task_stop.enabled,
-            workspace: self.workspace_settings(),
-        }
+            workspace: self.workspace_settings()?,
+        })
     }
 
-    pub fn workspace_settings(&self) -> workspace::Settings {
+    /// How workspaces are made. Git gets `ca_file` as one file together with the system's certificates,
+    /// since it takes only one.
+    pub fn workspace_settings(&self) -> Result<workspace::Settings> {
         let workspace = &self.config.workspace;
         let from_us = |name: &str| std::env::var_os(name).map(|value| (name.to_owned(), value));
-        workspace::Settings {
+        let mut env: Vec<_> = GIT_ENVIRONMENT.iter().filter_map(|name| from_us(name)).collect();
+        if let Some(ca_file) = &self.config.ca_file {
+            file::create_dir(&workspace.dir)?;
+            let bundle = std::path::absolute(workspace.dir.join("ca-bundle.pem"))
+                .map_err(|source| file::error("make", &workspace.dir, source))?;
+            file::replace(&bundle, certificate_bundle(ca_file)?.as_bytes())?;
+            env.retain(|(name, _)| name != "GIT_SSL_CAINFO");
+            env.push(("GIT_SSL_CAINFO".into(), bundle.into()));
+        }
+        Ok(workspace::Settings {
             root: workspace.dir.clone(),
             depth: workspace.depth,
             author_name: workspace.author_name.clone(),
             author_email: workspace.author_email.clone(),
-            env: GIT_ENVIRONMENT.iter().filter_map(|name| from_us(name)).collect(),
-        }
+            env,
+        })
     }
 
     /// The built-in tools that are switched on and work here.

@@ -118,6 +118,15 @@ impl Contexts {
         TaskContext::open(self, dir, metadata)
     }
 
+    /// How a task in `completed/` ended; a directory of the seeds' program says nothing and counts as done.
+    ///
+    /// # Errors
+    /// `Kind::Host` when its decision cannot be read.
+    pub fn finished_as(&self, uuid: TaskId) -> Result<OutcomeKind> {
+        let decided = OutcomeFile::load(&self.directory("completed", uuid))?;
+        Ok(decided.map_or(OutcomeKind::Completed, |decided| decided.outcome.kind))
+    }
+
     /// Where a task in work has its directory.
     pub fn running_dir(&self, uuid: TaskId) -> PathBuf {
         self.directory("running", uuid)
@@ -169,7 +178,8 @@ impl TaskContext {
         file::create_dir(&outputs)?;
         let path = outputs.join(format!("{seq}.txt"));
         file::replace(&path, text.as_bytes())?;
-        Ok(path)
+        // Absolute: whoever reads it is in another directory.
+        Ok(std::path::absolute(&path).unwrap_or(path))
     }
 
     /// Writes `final_summary.txt`.

@@ -6,7 +6,7 @@ use crate::ports::ModelProfile;
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::clock;
 use crate::task::{Labels, OutcomeKind};
-use crate::text::{head, head_and_tail};
+use crate::text::{head, head_and_tail, without_references};
 
 /// Room kept for the marker and the facts when the model's words are cut.
 const RESERVED_CHARS: usize = 6000;
@@ -131,17 +131,18 @@ impl CommentFacts<'_> {
         if words.is_empty() {
             return String::new();
         }
-        let words = cut_words(words, self.body_limit_chars);
-        // Quoted, so that nothing in it can pass for one of our facts; a marker in it would be taken for ours.
-        let quoted: Vec<String> = words.replace("<!--", "&lt;!--").lines().map(|line| format!("> {line}")).collect();
-        format!("{}\n\n{}", self.prompts.fact("model_words", &[]), quoted.join("\n"))
+        let words = quoted_words(words, self.body_limit_chars);
+        format!("{}\n\n{words}", self.prompts.fact("model_words", &[]))
     }
 }
 
-/// The model's words, cut so that the body they go into keeps the forge's limit. Counted in bytes,
-/// which are never fewer than characters.
-pub fn cut_words(words: &str, body_limit_chars: usize) -> String {
-    head_and_tail(words, body_limit_chars.saturating_sub(RESERVED_CHARS), None)
+/// The model's words as a quotation: nothing in it can pass for one of our facts or markers, close
+/// another issue or call a person, and the body it goes into keeps the forge's limit (counted in
+/// bytes, which are never fewer than characters).
+pub fn quoted_words(words: &str, body_limit_chars: usize) -> String {
+    let words = head_and_tail(words.trim(), body_limit_chars.saturating_sub(RESERVED_CHARS), None);
+    let words = without_references(&words.replace("<!--", "&lt;!--"));
+    words.lines().map(|line| format!("> {line}\n")).collect::<String>().trim_end().to_owned()
 }
 
 /// The line for a log or a commit: the first line of a title, cut.

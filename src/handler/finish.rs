@@ -6,11 +6,11 @@ use std::cell::RefCell;
 
 use super::comment::{self, CommentFacts};
 use super::task_handler::Settings;
-use crate::context::{OutcomeFile, Step, TaskContext, TaskDb};
-use crate::error::{Kind, Result};
+use crate::context::{OutcomeFile, Parking, Step, TaskContext, TaskDb};
+use crate::error::{Error, Kind, Result};
 use crate::ports::{Forge, Item, ItemState, ModelProfile, NewPullRequest, PullRequest};
 use crate::prompts::{Prompt, Prompts};
-use crate::sys::fault;
+use crate::sys::{clock, fault};
 use crate::task::OutcomeKind;
 use crate::text::Redactor;
 use crate::workspace::{Pushed, WorkState, Workspace};
@@ -81,7 +81,7 @@ impl Run<'_> {
         match work(self) {
             Ok(()) => {}
             // A permanent refusal is told where it can be told, and the next step runs.
-            Err(error) if error.kind() == Kind::Task => {
+            Err(error) if error.kind() == Kind::Task || self.is_hopeless(&error) => {
                 log::warn!("{}: {error:#}", self.context.metadata.message.key);
                 self.outcome.refusals.push(error.sentence().to_owned());
             }
@@ -99,6 +99,12 @@ impl Run<'_> {
         self.outcome.save(self.context.dir())
     }
 
+    /// Seven days of passing trouble without getting further are no passing trouble.
+    fn is_hopeless(&self, error: &Error) -> bool {
+        let now_ms = clock::now_ms();
+        error.kind() == Kind::Later && Parking::load(self.context.dir(), now_ms).is_hopeless(now_ms)
+    }
+
     /// Left-overs are committed; the commit with the work is noted.
     fn commit(&mut self, workspace: Option<&Workspace>) -> Result<()> {
         let Some(workspace) = workspace else { return Ok(()) };
@@ -113,6 +119,10 @@ impl Run<'_> {
             self.outcome.notes.push(prompts.fact("left_out", &[("files", &committed.left_out.join(", "))]));
         }
         match committed.state {
+            // What an earlier task pushed may still lack its pull request.
+            WorkState::Unchanged if workspace.is_continued() => {
+                self.outcome.sha = Some(workspace.start_sha().to_owned());
+            }
             WorkState::Unchanged => {}
             WorkState::At(sha) => {
                 self.outcome.sha = Some(sha.clone());
@@ -136,7 +146,14 @@ impl Run<'_> {
         let (Some(workspace), Some(sha), None) = (workspace, self.outcome.sha.clone(), &self.outcome.patch) else {
             return Ok(());
         };
-        match workspace.push(&sha, workspace.branch())? {
+        let pushed = match workspace.push(&sha, workspace.branch()) {
+            // Whatever cannot be repeated is a refusal: the work must not get lost behind "done".
+            Err(error) if error.kind() == Kind::Task || self.is_hopeless(&error) => {
+                Pushed::Refused(error.sentence().to_owned())
+            }
+            pushed => pushed?,
+        };
+        match pushed {
             Pushed::At(branch) => self.outcome.branch = Some(branch),
             Pushed::Refused(reason) => {
                 self.fail_if_completed("the push was refused");
@@ -184,7 +201,7 @@ impl Run<'_> {
         let opened: Option<PullRequest> = match found {
             Some(found) => Some(found),
             None => {
-                let words = comment::cut_words(&self.outcome.outcome.summary, forge.body_limit_chars());
+                let words = comment::quoted_words(&self.outcome.outcome.summary, forge.body_limit_chars());
                 let reference = format!("#{}", key.identifier());
                 let body =
                     self.finisher.prompts.render(Prompt::PullRequestBody, &[("words", &words), ("item", &reference)]);

@@ -11,6 +11,7 @@ mod opening;
 mod prepare;
 mod reply;
 mod task_handler;
+mod workplace;
 
 pub use arguments::normalise;
 pub use error_limits::ErrorLimits;

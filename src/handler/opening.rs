@@ -33,7 +33,7 @@ pub fn task_prompt(prompts: &Prompts, forge: &dyn Forge, item: &Item, fence: &st
     let mut comments: Vec<Comment> = forge
         .comments(&item.key)?
         .into_iter()
-        .filter(|comment| !comment.author.eq_ignore_ascii_case(forge.bot_login()) && !comment.body.trim().is_empty())
+        .filter(|comment| !is_ours(forge, comment) && !comment.body.trim().is_empty())
         .collect();
     let mut request = visible(item.body.trim());
     if let Some(newest) = newest_of_a_writer(forge, item, &comments)? {
@@ -57,6 +57,11 @@ pub fn task_prompt(prompts: &Prompts, forge: &dyn Forge, item: &Item, fence: &st
     });
     let text = serde_json::to_string_pretty(&task).unwrap_or_default();
     Ok(prompts.render(Prompt::Task, &[("task_json", &text)]))
+}
+
+/// Author and marker: with a person's own token his comments come from the same account.
+fn is_ours(forge: &dyn Forge, comment: &Comment) -> bool {
+    comment.author.eq_ignore_ascii_case(forge.bot_login()) && comment.body.contains("<!-- coding-agent:")
 }
 
 /// Newest first, so that one question is enough in most cases; each author is asked for once.

@@ -6,18 +6,17 @@ use std::path::PathBuf;
 
 use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
-use super::{NextStep, comment, next_step, opening, prepare};
-use crate::chat::{Message, Role};
+use super::{comment, prepare};
 use crate::context::{Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
 use crate::control::{Control, Directive};
 use crate::error::{Error, Exit, Kind, Result};
 use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
-use crate::prompts::{Prompt, Prompts};
+use crate::prompts::Prompts;
 use crate::sys::{clock, fault};
 use crate::task::{Labels, Outcome, OutcomeKind, TaskId, TaskKey};
 use crate::text::Redactor;
 use crate::tools::Toolbox;
-use crate::workspace::{self, Workspace, ref_segment};
+use crate::workspace::{self, Workspace};
 
 /// Choices of the operator.
 #[derive(Debug, Clone)]
@@ -181,7 +180,7 @@ impl TaskHandler<'_> {
         let place = self.contexts.find(claim.message.uuid);
         if place == Place::Completed {
             log::info!("{key}: was finished before; only its queue entry was left");
-            return Ok(End::Finished(OutcomeKind::Completed));
+            return Ok(End::Finished(self.contexts.finished_as(claim.message.uuid)?));
         }
         let begun = place != Place::Nowhere;
         let item = match self.forge.item(&key) {
@@ -276,11 +275,12 @@ impl TaskHandler<'_> {
         let Some(item) = item.filter(|item| item.state == ItemState::Open) else {
             return Ok(Some(Outcome::of(OutcomeKind::Cancelled, "closed while in work")));
         };
-        if place == Place::Paused {
+        // By the label as well: a run that took it out of paused/ can have died before this.
+        if place == Place::Paused || item.has_label(&self.settings.labels.paused) {
             self.forge.add_label(&key, &self.settings.labels.processing)?;
             self.forge.remove_label(&key, &self.settings.labels.paused)?;
         }
-        let (workspace, made_again) = self.workspace(context.uuid(), item)?;
+        let (workspace, made_again) = self.workspace(context.uuid(), &key)?;
         let ToolSet { mut toolbox, command_tool } = self.tools.tools(context.uuid(), &workspace)?;
         toolbox.add_spec(crate::tools::finish::spec());
         self.open_conversation(context, item, workspace.branch(), command_tool.as_deref())?;
@@ -321,60 +321,6 @@ impl TaskHandler<'_> {
         })
     }
 
-    fn workspace(&self, uuid: TaskId, item: &Item) -> Result<(Workspace, bool)> {
-        let source = self.forge.repository(&item.key)?;
-        let number = item.key.identifier();
-        let hash = item.key.hash16();
-        let mut segment = ref_segment(&number, &hash);
-        if segment != number && segment != hash {
-            // Another name may have become the same; each has its own branch.
-            segment = format!("{segment}-{}", &hash[..8]);
-        }
-        let wish = format!("{}issue-{segment}", self.settings.branch_prefix);
-        let is_over = |branch: &str| {
-            let found = self.forge.find_pull_request(&item.key, branch)?;
-            Ok(found.is_some_and(|found| found.state != ItemState::Open))
-        };
-        let prepared = Workspace::prepare(&self.settings.workspace, uuid, &source, &wish, &is_over)?;
-        Ok((prepared.workspace, prepared.made_again))
-    }
-
-    /// Tells the model that its tree was cloned again, where the history takes it.
-    fn tell_made_again(&self, context: &mut TaskContext) -> Result<()> {
-        let note = self.prompts.render(Prompt::WorkTreeMadeAgain, &[]);
-        match next_step(context.messages.current()) {
-            NextStep::Finish(..) => Ok(()),
-            NextStep::Answer(calls) => {
-                let text = format!("{}\n{note}", self.prompts.render(Prompt::Interrupted, &[]));
-                calls
-                    .iter()
-                    .try_for_each(|call| context.messages.add(Message::tool_result(call, &text), None).map(drop))
-            }
-            NextStep::Ask | NextStep::Remind => context.messages.add(Message::text(Role::User, note), None).map(drop),
-        }
-    }
-
-    /// Standing orders and the task, unless they are there.
-    fn open_conversation(
-        &self,
-        context: &mut TaskContext,
-        item: &Item,
-        branch: &str,
-        command_tool: Option<&str>,
-    ) -> Result<()> {
-        let fence = context.metadata.fence.clone();
-        // By count, since a process can die between the two.
-        if context.messages.count_messages() == 0 {
-            let system = opening::system_prompt(self.prompts, branch, command_tool, &fence);
-            context.messages.add(Message::text(Role::System, system), None)?;
-        }
-        if context.messages.count_messages() == 1 {
-            let task = self.redactor.mask(&opening::task_prompt(self.prompts, self.forge, item, &fence)?);
-            context.messages.add(Message::text(Role::User, task), None)?;
-        }
-        Ok(())
-    }
-
     fn finish(&self, context: TaskContext, outcome: Outcome, item: Option<&Item>) -> Result<End> {
         let outcome = Outcome { summary: self.redactor.mask(&outcome.summary), ..outcome };
         let name = comment::name(outcome.kind, context.metadata.resumes);
@@ -383,21 +329,6 @@ impl TaskHandler<'_> {
         decided.save(context.dir())?;
         fault::point("finish.decided");
         self.apply(context, decided, item)
-    }
-
-    /// The workspace that stands, with what opens its remote. A repository that is closed to us by now
-    /// makes the push a refusal, which is told.
-    fn standing_workspace(&self, context: &TaskContext) -> Result<Option<Workspace>> {
-        let settings = &self.settings.workspace;
-        let Some(workspace) = Workspace::find(settings, context.uuid(), None)? else { return Ok(None) };
-        match self.forge.repository(&context.metadata.message.key) {
-            Ok(source) => Workspace::find(settings, context.uuid(), Some(&source)),
-            Err(error) if error.kind() == Kind::Task => {
-                log::warn!("{}: {error:#}", context.metadata.message.key);
-                Ok(Some(workspace))
-            }
-            Err(error) => Err(error),
-        }
     }
 
     fn apply(&self, context: TaskContext, decided: OutcomeFile, item: Option<&Item>) -> Result<End> {

@@ -73,6 +73,11 @@ pub fn is_overflow(status: u16, body: &[u8]) -> bool {
     }
 }
 
+/// Whether a 403 is about the content (OpenRouter: openrouter.ai/docs/api-reference/errors).
+pub fn is_moderation(body: &[u8]) -> bool {
+    says(body, &["moderation", "flagged"])
+}
+
 /// Whether a refusal says that the quota or the money is used up.
 pub fn is_quota(status: u16, body: &[u8]) -> bool {
     status == 402 || (matches!(status, 200 | 400 | 403 | 429) && says(body, QUOTA))

@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ureq::Timeout;
 use ureq::http;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
@@ -102,7 +104,7 @@ impl HttpClient {
             let moved = matches!(response.status, 301 | 302 | 307 | 308);
             let Some(location) = response.header("location").filter(|_| moved) else { return Ok(response) };
             let next = resolve(&url, location);
-            if origin(&next) != origin(&url) {
+            if !same_origin(&next, &url) {
                 return Err(Error::task(format!("`{}` redirects to another host, `{}`", origin(&url), origin(&next)))
                     .hint("if that is right, change the address in the configuration"));
             }
@@ -154,6 +156,16 @@ pub fn origin(url: &str) -> &str {
     &url[..end]
 }
 
+/// Whether two URLs lead to the same server: host names without case, default ports left out.
+pub fn same_origin(one: &str, other: &str) -> bool {
+    let plain = |url: &str| {
+        let origin = origin(url).to_ascii_lowercase();
+        let port = if origin.starts_with("https:") { ":443" } else { ":80" };
+        origin.strip_suffix(port).map_or(origin.clone(), str::to_owned)
+    };
+    plain(one) == plain(other)
+}
+
 /// A `Location` header seen from `base`: absolute, or a path.
 fn resolve(base: &str, location: &str) -> String {
     if location.contains("://") {
@@ -197,6 +209,24 @@ fn failure(host: &str, error: ureq::Error) -> Error {
     } else {
         error.hint("a certificate of your own goes into ca_file; proxies are named by HTTPS_PROXY and NO_PROXY")
     }
+}
+
+/// The system's certificates and those of `ca_file` in one PEM text, for programs that take only one file.
+///
+/// # Errors
+/// As [`HttpClient::new`].
+pub fn certificate_bundle(ca_file: &Path) -> Result<String> {
+    let mut bundle = String::new();
+    for certificate in certificates(Some(ca_file))? {
+        bundle.push_str("-----BEGIN CERTIFICATE-----\n");
+        let code = STANDARD.encode(certificate.der());
+        for line in code.as_bytes().chunks(64) {
+            bundle.push_str(&String::from_utf8_lossy(line));
+            bundle.push('\n');
+        }
+        bundle.push_str("-----END CERTIFICATE-----\n");
+    }
+    Ok(bundle)
 }
 
 fn certificates(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>> {

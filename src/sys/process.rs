@@ -130,11 +130,6 @@ pub fn shut_off_from_others() {
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
-/// Looks `name` up in a PATH-like list.
-pub fn find_in_path(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
-}
-
 /// The body of `__exec <parent> <program> [args]`: own session, killed when the parent dies, then
 /// becomes the program. Returns only when that fails.
 pub fn exec_in_own_session(args: &[OsString]) -> Error {

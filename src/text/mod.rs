@@ -6,6 +6,7 @@ mod cut;
 mod json;
 mod percent;
 mod redaction;
+mod references;
 mod thinking;
 mod visible;
 
@@ -13,5 +14,6 @@ pub use cut::{head, head_and_tail, tail};
 pub use json::parse_json;
 pub use percent::percent_encoded;
 pub use redaction::Redactor;
+pub use references::without_references;
 pub use thinking::without_thinking;
 pub use visible::visible;

@@ -63,11 +63,6 @@ impl Toolbox {
         ToolResult::error(format!("There is no tool `{asked}`. The tools are: {}.", names.join(", ")))
     }
 
-    /// The spec of that name.
-    pub fn spec(&self, wire_name: &str) -> Option<&ToolSpec> {
-        self.specs.iter().find(|spec| spec.wire_name == wire_name)
-    }
-
     fn unique_name(&self, wanted: &str) -> String {
         let clean: String = wanted
             .chars()

@@ -207,6 +207,9 @@ pub fn failure(what: &str, finished: &Finished) -> Error {
     let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message").trim().to_owned();
     let (kind, reason, hint) = if says(&["No space left on device", "Disk quota exceeded"]) {
         (Kind::Host, "the disk is full", "free some space")
+    } else if says(&["certificate verification failed", "certificate problem", "SSL certificate"]) {
+        let hint = "a certificate of your own goes into ca_file";
+        (Kind::Host, "the certificate of the remote is not trusted", hint)
     } else if says(&["dubious ownership"]) {
         let hint = "run as the user who owns it, or add it to safe.directory in the git configuration of that user";
         (Kind::Task, "the repository belongs to another user of this machine", hint)

@@ -136,6 +136,11 @@ impl Workspace {
         self.file.base_branch.as_deref()
     }
 
+    /// The commit the work began at.
+    pub fn start_sha(&self) -> &str {
+        &self.file.start_sha
+    }
+
     /// Whether the branch had work of ours before this task.
     pub fn is_continued(&self) -> bool {
         self.file.continued

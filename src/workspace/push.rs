@@ -21,6 +21,9 @@ pub enum Pushed {
     Refused(String),
 }
 
+/// Reasons in a rejected push that pass by themselves.
+const PASSING: [&str; 3] = ["Internal Server Error", "cannot lock ref", "unpacker error"];
+
 impl Workspace {
     /// What the remote has under `branch`.
     ///
@@ -57,6 +60,10 @@ impl Workspace {
             match refused {
                 Some(reason) if reason.contains("fetch first") || reason.contains("non-fast-forward") => {
                     log::info!("`{branch}` has commits that are not ours; trying the next name");
+                }
+                // The server's own trouble, not its answer.
+                Some(reason) if PASSING.iter().any(|words| reason.contains(words)) => {
+                    return Err(Error::later(format!("cannot push to `{}` now: {reason}", self.remote.url)));
                 }
                 Some(reason) => return Ok(Pushed::Refused(reason + &words_of_remote(&finished.stderr.to_text()))),
                 None if !finished.succeeded() => {

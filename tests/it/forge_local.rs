@@ -375,7 +375,7 @@ fn bad_files_do_not_stop_the_others() {
     desk.write("also.txt", "---\nlabels: coding agent\n---\n");
     desk.write("bell\u{7}.md", "---\nlabels: coding agent\n---\n");
     desk.write("good-2.md", "---\nlabels: [Coding Agent]\n---\n");
-    assert_eq!(desk.forge.candidates().unwrap(), [key("good"), key("good-2")]);
+    assert_eq!(desk.forge.candidates().unwrap().keys, [key("good"), key("good-2")]);
     for name in bad.map(|(name, _)| name).into_iter().chain(["dir", "dangling", "pipe"]) {
         let error = desk.forge.item(&key(name)).unwrap_err();
         assert_eq!(error.kind(), Kind::Task, "{name}");

@@ -27,13 +27,72 @@ fn a_labelled_issue_becomes_a_branch_a_pull_request_and_a_comment() {
 }
 
 #[test]
-fn the_same_by_search_and_on_an_enterprise_address() {
+fn without_a_list_the_repositories_of_the_token_are_looked_at_and_no_strangers() {
     let job = Job::new();
-    let config = job.world.read("config.yaml").replace(&format!("repositories: [{REPO}]"), "repositories: []");
+    job.fake.add_repo("stranger/theirs");
+    job.fake.change_repo("stranger/theirs", |repo| repo.private = false);
+    job.fake.set_permission("stranger/theirs", job.fake.bot(), Permission::Read);
+    let theirs = job.fake.add_issue("stranger/theirs", &Issue { labels: &["coding agent"], ..Issue::default() });
+    for list in ["[]", "[\"acme/*\"]"] {
+        let config =
+            job.world.read("config.yaml").replace(&format!("repositories: [{REPO}]"), &format!("repositories: {list}"));
+        job.world.write("config.yaml", &config);
+        job.world.run(&[]).expect(0);
+        job.assert_done(list);
+    }
+    assert_eq!(job.fake.labels("stranger/theirs", theirs), ["coding agent"], "left alone");
+    assert_eq!(job.fake.count("GET /search/issues"), 0);
+}
+
+#[test]
+fn with_a_query_each_repository_is_searched() {
+    let job = Job::new();
+    job.fake.add_repo("acme/second");
+    let config = job.world.read("config.yaml").replace(
+        &format!("repositories: [{REPO}]"),
+        &format!("repositories: [{REPO}, acme/second], query: \"author:alice\""),
+    );
     job.world.write("config.yaml", &config);
     job.world.run(&[]).expect(0);
-    job.assert_done("search");
-    assert_eq!(job.fake.count("GET /search/issues"), 1);
+    job.assert_done("query");
+    assert_eq!(job.fake.count("GET /search/issues"), 2);
+}
+
+#[test]
+fn a_paused_task_survives_a_death_right_after_it_was_taken_up() {
+    let pause = "touch ../../../contexts/pause_signal";
+    let job = Job::with(&Cassette::new().creates("fixed.txt", "fixed\n").runs(pause).finishes("Fixed."));
+    job.world.run(&[]).expect(0);
+    assert_eq!(job.labels(), ["coding agent paused"]);
+    std::fs::remove_file(job.world.path("contexts/pause_signal")).unwrap();
+    job.world.run_to_crash(&[], "context.opened");
+    assert_eq!(job.world.names("contexts/running").len(), 1, "out of paused/, the label not yet changed");
+    job.run_until_settled();
+    job.assert_done("paused and killed");
+}
+
+#[test]
+fn a_branch_pushed_without_a_pull_request_gets_one_on_the_next_request() {
+    let job =
+        Job::with(&Cassette::new().creates("fixed.txt", "fixed\n").then(crate::support::finish("blocked", "Half.")));
+    job.world.run(&[]).expect(1);
+    assert_eq!((job.labels(), job.fake.pulls(REPO).len()), (vec!["coding agent failed".to_owned()], 0));
+    job.world.replies(&Cassette::new().runs("cat fixed.txt").finishes("It is all there."));
+    job.fake.label(REPO, job.issue, "coding agent", "alice");
+    job.world.run(&[]).expect(0);
+    assert_eq!((job.labels(), job.fake.pulls(REPO).len()), (vec!["coding agent done".to_owned()], 1));
+}
+
+#[test]
+fn the_models_words_close_no_other_issue_and_call_nobody() {
+    let words = "Closes #7 and fixes acme/other#8, thanks @alice; see me@example.org";
+    let job = Job::with(&Cassette::new().creates("fixed.txt", "fixed\n").finishes(words));
+    job.world.run(&[]).expect(0);
+    job.assert_done("words");
+    let pull = job.fake.item(REPO, job.fake.pulls(REPO)[0]);
+    let body = pull["body"].as_str().unwrap();
+    assert!(body.contains("> Closes # 7 and fixes acme/other# 8, thanks @ alice; see me@example.org"), "{body}");
+    assert_eq!(body.matches('#').count() - body.matches("# ").count(), 1, "only our own reference: {body}");
 }
 
 #[test]
@@ -359,7 +418,7 @@ fn one_wrong_repository_name_does_not_stop_the_others() {
     let job = Job::new();
     let config = job.world.read("config.yaml").replace(&format!("[{REPO}]"), &format!("[acme/absent, {REPO}]"));
     job.world.write("config.yaml", &config);
-    let ended = job.world.run(&[]).expect(0);
+    let ended = job.world.run(&[]).expect(78);
     assert!(ended.stderr.contains("cannot list the issues of `acme/absent`"), "{ended:?}");
     job.assert_done("one wrong name");
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::wire::ErrorBody;
 use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
-use crate::sys::http::{HttpClient, HttpRequest, HttpResponse, origin};
+use crate::sys::http::{HttpClient, HttpRequest, HttpResponse, origin, same_origin};
 use crate::sys::{clock, signal};
 
 /// Tries of one request in all.
@@ -95,7 +95,7 @@ impl Api {
             }
             pages.push(answer.json()?);
             next = answer.response.header("link").and_then(next_link).map(str::to_owned);
-            if next.as_deref().is_some_and(|url| origin(url) != origin(&self.base)) {
+            if next.as_deref().is_some_and(|url| !same_origin(url, &self.base)) {
                 return Err(Error::task(format!(
                     "{what}: the next page is on another host, `{}`",
                     next.as_deref().map_or("", origin)

@@ -1,44 +1,71 @@
-//! Which issues ask for work: repository by repository where they are named, else by search.
+//! Which issues ask for work: looked for repository by repository, in those that are configured or
+//! that the token may push to. Never in all of GitHub: strangers use the same label.
 
 use super::GithubSettings;
 use super::api::Api;
-use super::wire::{Issue, SearchPage};
+use super::wire::{Issue, Repository, SearchPage};
 use crate::error::{Error, Kind, Result};
-use crate::task::TaskKey;
+use crate::ports::Candidates;
 use crate::text::percent_encoded;
 
 /// Open issues with the bot label. Collected whole before anything is done about them: labels that
 /// change while pages are read would shift the rest.
-pub fn candidates(api: &Api, settings: &GithubSettings) -> Result<Vec<TaskKey>> {
-    let mut issues = Vec::new();
-    let by_name = settings.query.trim().is_empty() && settings.repositories.iter().all(|name| !name.ends_with("/*"));
-    if by_name && !settings.repositories.is_empty() {
-        for repository in &settings.repositories {
-            match of_repository(api, settings, repository) {
-                // One wrong name must not keep the others from being worked on.
-                Err(error) if error.kind() == Kind::Task => log::error!("{error:#}"),
-                found => issues.extend(found?),
-            }
-        }
-    } else {
-        issues = search(api, settings)?;
-    }
-    let mut keys: Vec<TaskKey> = Vec::new();
-    for issue in issues {
-        let Some(key) = issue.key() else {
-            log::warn!("an issue without a usable address is left out: `{}`", issue.repository_url);
-            continue;
+pub fn candidates(api: &Api, settings: &GithubSettings) -> Result<Candidates> {
+    let mut found = Candidates::default();
+    for repository in repositories(api, settings)? {
+        let issues = if settings.query.trim().is_empty() {
+            listed(api, settings, &repository)
+        } else {
+            searched(api, settings, &repository)
         };
-        if issue.is_pull_request() {
-            log::info!("{key} is a pull request; this version works on issues only");
-        } else if !keys.contains(&key) {
-            keys.push(key);
+        match issues {
+            // One wrong name must not keep the others from being worked on.
+            Err(error) if error.kind() == Kind::Task => found.faults.push(
+                Error::host(error.sentence()).hint("check github.repositories, github.query and the token's rights"),
+            ),
+            issues => issues?.into_iter().for_each(|issue| keep(&mut found, &issue)),
         }
     }
-    Ok(keys)
+    Ok(found)
 }
 
-fn of_repository(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<Issue>> {
+fn keep(found: &mut Candidates, issue: &Issue) {
+    let Some(key) = issue.key() else {
+        log::warn!("an issue without a usable address is left out: `{}`", issue.repository_url);
+        return;
+    };
+    if issue.is_pull_request() {
+        log::info!("{key} is a pull request; this version works on issues only");
+    } else if !found.keys.contains(&key) {
+        found.keys.push(key);
+    }
+}
+
+/// The names to look at: as configured, where `owner/*` and an empty list mean what the token may push to.
+fn repositories(api: &Api, settings: &GithubSettings) -> Result<Vec<String>> {
+    let owners: Vec<&str> = settings.repositories.iter().filter_map(|name| name.strip_suffix("/*")).collect();
+    let mut names: Vec<String> = settings.repositories.iter().filter(|name| !name.ends_with("/*")).cloned().collect();
+    if owners.is_empty() && !names.is_empty() {
+        return Ok(names);
+    }
+    let pages: Vec<Vec<Repository>> =
+        api.get_all("cannot list the repositories of the token", "/user/repos?per_page=100").map_err(|error| {
+            let error = if error.kind() == Kind::Task { Error::host(error.sentence()) } else { error };
+            error.hint("tokens of Apps may not list them; name each repository in github.repositories")
+        })?;
+    for repository in pages.into_iter().flatten() {
+        let owner = repository.full_name.split('/').next().unwrap_or_default();
+        let wanted = settings.repositories.is_empty() || owners.iter().any(|name| name.eq_ignore_ascii_case(owner));
+        let may_push = repository.permissions.as_ref().is_none_or(|permissions| permissions.push);
+        let known = names.iter().any(|name| name.eq_ignore_ascii_case(&repository.full_name));
+        if wanted && may_push && !repository.archived && repository.has_issues && !known {
+            names.push(repository.full_name);
+        }
+    }
+    Ok(names)
+}
+
+fn listed(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<Issue>> {
     let path: Vec<String> = repository.split('/').map(percent_encoded).collect();
     let mut query =
         format!("labels={}&state=open&sort=updated&direction=asc&per_page=100", percent_encoded(&settings.labels.bot));
@@ -50,30 +77,15 @@ fn of_repository(api: &Api, settings: &GithubSettings, repository: &str) -> Resu
     Ok(pages.into_iter().flatten().collect())
 }
 
-fn search(api: &Api, settings: &GithubSettings) -> Result<Vec<Issue>> {
-    let mut terms = vec![
-        format!("label:\"{}\"", settings.labels.bot.replace('\\', "\\\\").replace('"', "\\\"")),
-        "state:open".into(),
-        "type:issue".into(),
-    ];
-    for repository in &settings.repositories {
-        terms.push(match repository.strip_suffix("/*") {
-            Some(owner) => format!("user:{owner}"),
-            None => format!("repo:{repository}"),
-        });
-    }
+/// One search per repository: GitHub reads several `repo:` terms as "in all of them at once".
+fn searched(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<Issue>> {
+    let label = settings.labels.bot.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut terms = vec![format!("repo:{repository}"), format!("label:\"{label}\"")];
+    terms.extend(["state:open".to_owned(), "type:issue".to_owned()]);
     terms.extend(settings.assignee.as_ref().map(|assignee| format!("assignee:{assignee}")));
-    terms.extend((!settings.query.trim().is_empty()).then(|| settings.query.trim().to_owned()));
-    let query = percent_encoded(&terms.join(" "));
-    let path = format!("/search/issues?q={query}&sort=updated&order=asc&per_page=100");
-    let pages: Vec<SearchPage> = api.get_all("cannot search for labelled issues", &path).map_err(|error| {
-        // A search that is refused is wrong for every item: it is made of the configuration.
-        if error.kind() == Kind::Task {
-            Error::host(error.sentence()).hint("check github.query and github.repositories")
-        } else {
-            error
-        }
-    })?;
+    terms.push(settings.query.trim().to_owned());
+    let path = format!("/search/issues?q={}&sort=updated&order=asc&per_page=100", percent_encoded(&terms.join(" ")));
+    let pages: Vec<SearchPage> = api.get_all(&format!("cannot search the issues of `{repository}`"), &path)?;
     if pages.iter().any(|page| page.incomplete_results) {
         log::warn!("GitHub's search ran out of time; what it left out is found by a later pass");
     }

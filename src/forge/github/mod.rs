@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::config::Secret;
 use crate::error::{Error, Kind, Result};
-use crate::ports::{Comment, Credential, Forge, Item, NewPullRequest, PullRequest, RepositorySource};
+use crate::ports::{Candidates, Comment, Credential, Forge, Item, NewPullRequest, PullRequest, RepositorySource};
 use crate::sys::clock;
 use crate::sys::http::HttpClient;
 use crate::task::{Labels, TaskKey};
@@ -46,7 +46,7 @@ pub struct GithubSettings {
     pub repositories: Vec<String>,
     /// Only items assigned to this login.
     pub assignee: Option<String>,
-    /// Appended to the search.
+    /// Further terms of a search.
     pub query: String,
 }
 
@@ -214,7 +214,7 @@ impl Forge for Github {
         Ok(())
     }
 
-    fn candidates(&self) -> Result<Vec<TaskKey>> {
+    fn candidates(&self) -> Result<Candidates> {
         candidates::candidates(&self.api, &self.settings)
     }
 

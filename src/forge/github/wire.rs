@@ -122,11 +122,18 @@ pub struct IssueComment {
 /// A repository.
 #[derive(Debug, Deserialize)]
 pub struct Repository {
+    pub full_name: String,
     pub clone_url: String,
+    #[serde(default = "yes")]
+    pub has_issues: bool,
     #[serde(default)]
     pub archived: bool,
     #[serde(default)]
     pub permissions: Option<Permissions>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What our token may do in a repository.

@@ -14,7 +14,7 @@ use comments_file::NotReplaced;
 use issue_file::IssueFile;
 
 use crate::error::{Context as _, Error, Kind, Result};
-use crate::ports::{Comment, Forge, Item, ItemState, NewPullRequest, PullRequest, RepositorySource};
+use crate::ports::{Candidates, Comment, Forge, Item, ItemState, NewPullRequest, PullRequest, RepositorySource};
 use crate::sys::{clock, file, lock};
 use crate::task::{Labels, TaskKey};
 
@@ -120,7 +120,7 @@ impl Forge for Local {
         })
     }
 
-    fn candidates(&self) -> Result<Vec<TaskKey>> {
+    fn candidates(&self) -> Result<Candidates> {
         self.probe()?;
         let listed = file::names(&self.tasks_dir)?;
         let mut names: Vec<&str> = listed.iter().filter_map(|name| stem(name)).collect();
@@ -140,7 +140,7 @@ impl Forge for Local {
                 Err(error) => return Err(error),
             }
         }
-        Ok(keys)
+        Ok(Candidates { keys, faults: Vec::new() })
     }
 
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {
@@ -207,6 +207,11 @@ impl Forge for Local {
             Error::task(format!("the issue file `{}` names no repository", self.issue_path(name).display()))
                 .hint("add a line `repository:` with a path (relative to the file) or URL to its front matter")
         })?;
+        if holds_password(&said) {
+            // It would be in messages, in git's arguments and in the prompt.
+            return Err(Error::task("the repository's address holds a password")
+                .hint("take it out of the issue file and use a credential helper of git"));
+        }
         if is_url(&said) {
             return Ok(RepositorySource { url: said, credential: None });
         }
@@ -226,6 +231,21 @@ impl Forge for Local {
 
     fn open_pull_request(&self, _key: &TaskKey, _request: &NewPullRequest) -> Result<Option<PullRequest>> {
         Ok(None)
+    }
+}
+
+/// Whether a URL names a password before its host.
+fn holds_password(url: &str) -> bool {
+    without_password(url) != url
+}
+
+/// A URL without the password before its host.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    match authority.rsplit_once('@') {
+        Some((user, host)) if user.contains(':') => format!("{scheme}://{host}{path}"),
+        _ => url.to_owned(),
     }
 }
 
@@ -263,7 +283,7 @@ fn item(key: TaskKey, name: &str, path: &Path, issue: IssueFile) -> Item {
         labels: issue.labels,
         assignees: issue.assignees,
         location: path.display().to_string(),
-        repository: issue.repository.unwrap_or_default(),
+        repository: issue.repository.map(|said| without_password(&said)).unwrap_or_default(),
         source_branch: None,
     }
 }

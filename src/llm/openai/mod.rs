@@ -85,6 +85,10 @@ impl OpenAi {
         }
         let is_unknown_model = words.contains("model_not_found") || code(&response.body) == "model_not_found";
         match status {
+            // A gateway's word for "this text is not allowed": about the request, not about the key.
+            403 if failure::is_moderation(&response.body) => {
+                Error::task(format!("`{base_url}` refuses the content of the request{words}"))
+            }
             401 | 403 if self.authorization.is_none() => {
                 Error::host(format!("`{base_url}` wants a key ({status}){words}")).hint(format!("set {key_variable}"))
             }
@@ -149,6 +153,8 @@ impl Llm for OpenAi {
                 log::debug!("`{base_url}` has no list of models ({})", response.status);
                 return Ok(());
             }
+            // A key with few rights may still be good for chat completions.
+            401 | 403 if self.words(&response.body).to_lowercase().contains("missing scopes") => return Ok(()),
             status => return Err(self.refusal(status, &response)),
         }
         let names = model_names(&response.body);

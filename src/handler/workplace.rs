@@ -1,0 +1,85 @@
+//! What a task needs before its first turn, and finds again after a crash: its workspace, and the
+//! beginning of its conversation.
+
+use super::task_handler::TaskHandler;
+use super::{NextStep, next_step, opening};
+use crate::chat::{Message, Role};
+use crate::context::TaskContext;
+use crate::error::{Kind, Result};
+use crate::ports::{Item, ItemState};
+use crate::prompts::Prompt;
+use crate::task::{TaskId, TaskKey};
+use crate::workspace::{Workspace, ref_segment};
+
+impl TaskHandler<'_> {
+    /// By the key of the task and not of the item, which may have been transferred: what is cloned here
+    /// is pushed by the same key.
+    pub(super) fn workspace(&self, uuid: TaskId, key: &TaskKey) -> Result<(Workspace, bool)> {
+        let source = self.forge.repository(key)?;
+        let number = key.identifier();
+        let hash = key.hash16();
+        let mut segment = ref_segment(&number, &hash);
+        if segment != number && segment != hash {
+            // Another name may have become the same; each has its own branch.
+            segment = format!("{segment}-{}", &hash[..8]);
+        }
+        let wish = format!("{}issue-{segment}", self.settings.branch_prefix);
+        let is_over = |branch: &str| {
+            let found = self.forge.find_pull_request(key, branch)?;
+            Ok(found.is_some_and(|found| found.state != ItemState::Open))
+        };
+        let prepared = Workspace::prepare(&self.settings.workspace, uuid, &source, &wish, &is_over)?;
+        Ok((prepared.workspace, prepared.made_again))
+    }
+
+    /// Tells the model that its tree was cloned again, where the history takes it.
+    pub(super) fn tell_made_again(&self, context: &mut TaskContext) -> Result<()> {
+        let note = self.prompts.render(Prompt::WorkTreeMadeAgain, &[]);
+        match next_step(context.messages.current()) {
+            NextStep::Finish(..) => Ok(()),
+            NextStep::Answer(calls) => {
+                let text = format!("{}\n{note}", self.prompts.render(Prompt::Interrupted, &[]));
+                calls
+                    .iter()
+                    .try_for_each(|call| context.messages.add(Message::tool_result(call, &text), None).map(drop))
+            }
+            NextStep::Ask | NextStep::Remind => context.messages.add(Message::text(Role::User, note), None).map(drop),
+        }
+    }
+
+    /// Standing orders and the task, unless they are there.
+    pub(super) fn open_conversation(
+        &self,
+        context: &mut TaskContext,
+        item: &Item,
+        branch: &str,
+        command_tool: Option<&str>,
+    ) -> Result<()> {
+        let fence = context.metadata.fence.clone();
+        // By count, since a process can die between the two.
+        if context.messages.count_messages() == 0 {
+            let system = opening::system_prompt(self.prompts, branch, command_tool, &fence);
+            context.messages.add(Message::text(Role::System, system), None)?;
+        }
+        if context.messages.count_messages() == 1 {
+            let task = self.redactor.mask(&opening::task_prompt(self.prompts, self.forge, item, &fence)?);
+            context.messages.add(Message::text(Role::User, task), None)?;
+        }
+        Ok(())
+    }
+
+    /// The workspace that stands, with what opens its remote. A repository that is closed to us by now
+    /// makes the push a refusal, which is told.
+    pub(super) fn standing_workspace(&self, context: &TaskContext) -> Result<Option<Workspace>> {
+        let settings = &self.settings.workspace;
+        let Some(workspace) = Workspace::find(settings, context.uuid(), None)? else { return Ok(None) };
+        match self.forge.repository(&context.metadata.message.key) {
+            Ok(source) => Workspace::find(settings, context.uuid(), Some(&source)),
+            Err(error) if error.kind() == Kind::Task => {
+                log::warn!("{}: {error:#}", context.metadata.message.key);
+                Ok(Some(workspace))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
