@@ -101,3 +101,21 @@ fn every_request_answered_by_403() {
 fn every_request_answered_by_404() {
     refuses("404", 404);
 }
+
+#[test]
+fn every_kind_of_git_request_goes_wrong_once() {
+    for pattern in ["GET *info/refs*", "POST *git-upload-pack", "POST *git-receive-pack"] {
+        for fault in
+            [Fault::Status(500), Fault::Status(503), Fault::Reset, Fault::AfterEffect502, Fault::AfterEffectReset]
+        {
+            let job = Job::new();
+            let what = format!("{fault:?} at {pattern}");
+            job.fake.fail_next(pattern, fault);
+            let first = job.world.run(&[]);
+            assert_eq!(job.fake.faults_left(), 0, "{what} was met");
+            assert!(matches!(first.code, Some(0 | 75)), "{what}: {first:?}");
+            job.run_until_settled();
+            job.assert_done(&what);
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod forge_github_contract;
 mod forge_local;
 mod github;
 mod github_faults;
+mod github_recorded;
 mod io_faults;
 mod kills;
 mod llm;

@@ -7,7 +7,7 @@ mod fake_model;
 mod fake_proxy;
 pub mod github_job;
 mod history;
-mod http_server;
+pub mod http_server;
 mod random;
 pub mod repositories;
 pub mod store;
