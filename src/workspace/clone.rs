@@ -72,6 +72,7 @@ impl Workspace {
     /// Mends a workspace that an earlier process left; `true` when the tree had to be made again.
     pub(super) fn mend(&self) -> Result<bool> {
         remove_stale_locks(&self.tree().join(".git"))?;
+        remove_stale_locks(&self.dir.join("repo.git"))?;
         let tree = self.in_tree();
         if self.tree().join(".git").exists() && tree.says_yes(["status", "--porcelain", "--untracked-files=no"])? {
             return Ok(false);
@@ -108,7 +109,7 @@ fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Res
 
 /// Removes the lock files that killed git processes left. The caller has seen to it that no process
 /// of the task lives.
-fn remove_stale_locks(git_dir: &Path) -> Result<()> {
+pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
     let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
     while let Some(dir) = dirs.pop() {
         for name in file::names(&dir).unwrap_or_default() {

@@ -210,6 +210,8 @@ pub fn failure(what: &str, finished: &Finished) -> Error {
     } else if says(&["certificate verification failed", "certificate problem", "SSL certificate"]) {
         let hint = "a certificate of your own goes into ca_file";
         (Kind::Host, "the certificate of the remote is not trusted", hint)
+    } else if says(&["Another git process seems to be running", ".lock': File exists"]) {
+        (Kind::Later, "another git is still at work there", "")
     } else if says(&["dubious ownership"]) {
         let hint = "run as the user who owns it, or add it to safe.directory in the git configuration of that user";
         (Kind::Task, "the repository belongs to another user of this machine", hint)

@@ -1,8 +1,8 @@
 //! Pushing: the commit goes from the tree into `repo.git` and from there to the remote, by its SHA
 //! and never by force. "Pushed" is what the remote says afterwards.
 
-use super::branch;
 use super::{Workspace, git};
+use super::{branch, clone};
 use crate::error::{Error, Kind, Result};
 use crate::sys::fault;
 use crate::text::head;
@@ -38,6 +38,7 @@ impl Workspace {
     /// # Errors
     /// `Kind::Later` when the remote cannot be reached.
     pub fn push(&self, sha: &str, branch: &str) -> Result<Pushed> {
+        clone::remove_stale_locks(&self.dir.join("repo.git"))?;
         // Without credentials: this call starts a program in the model's tree.
         self.bare().run(
             "cannot fetch the work from the work tree",

@@ -255,3 +255,21 @@ fn a_continued_branch_is_not_lost_when_its_push_was_not_noted() {
     assert_eq!(git(&world.path("widgets"), &["rev-parse", BRANCH]), pushed, "the same commit, not another one");
     assert_right_in_the_end(&world, "pushed");
 }
+
+#[test]
+fn locks_that_a_killed_git_left_in_either_repository_are_removed() {
+    let world = World::with_task(&counting());
+    world.run_to_crash(&[], "finish.commit");
+    let workspace = world.path(format!("workspaces/{}", world.names("workspaces")[0]));
+    std::fs::create_dir_all(workspace.join("repo.git/refs/coding-agent")).unwrap();
+    for lock in [
+        "repo.git/refs/coding-agent/work.lock",
+        "repo.git/packed-refs.lock",
+        "tree/.git/index.lock",
+        "tree/.git/HEAD.lock",
+    ] {
+        std::fs::write(workspace.join(lock), "").unwrap();
+    }
+    world.run(&[]).expect(0);
+    assert_right_in_the_end(&world, "stale locks");
+}
