@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::fake_github::{Fault, Gone, Issue, Lock, Permission};
 use crate::support::github_job::{BRANCH, Job, REPO, fixing, seconds_from_now};
-use crate::support::{Cassette, World, call, eventually, git, kill_after};
+use crate::support::{Cassette, FakeModel, KEY, MODEL, World, call, eventually, git, kill_after};
 
 #[test]
 fn a_labelled_issue_becomes_a_branch_a_pull_request_and_a_comment() {
@@ -93,6 +93,23 @@ fn the_models_words_close_no_other_issue_and_call_nobody() {
     let body = pull["body"].as_str().unwrap();
     assert!(body.contains("> Closes # 7 and fixes acme/other# 8, thanks @ alice; see me@example.org"), "{body}");
     assert_eq!(body.matches('#').count() - body.matches("# ").count(), 1, "only our own reference: {body}");
+}
+
+#[test]
+fn a_model_over_http_does_the_whole_job_as_well() {
+    let model = FakeModel::playing(&fixing());
+    let mut job = Job::new();
+    let config = job.world.read("config.yaml").replace(
+        "llm: {provider: replay, replay: {file: replies.jsonl}}",
+        &format!("llm: {{provider: openai, openai: {{base_url: \"{}\", model: {MODEL}}}}}", model.base_url()),
+    );
+    job.world.write("config.yaml", &config);
+    job.world.set_env("OPENAI_API_KEY", KEY);
+    let ended = job.world.run(&[]).expect(0);
+    assert_eq!(ended.stderr, "");
+    job.assert_done("model over HTTP");
+    assert_eq!(model.requests().len(), 4, "the probe and three turns");
+    assert!(job.final_comments()[0].contains(&format!("3 turns of {MODEL}")), "{:?}", job.final_comments());
 }
 
 #[test]
