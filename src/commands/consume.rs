@@ -38,7 +38,7 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     let db = RefCell::new(setup.db());
     let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
     llm.probe()?;
-    let settings = setup.handler_settings(llm.model().context_tokens)?;
+    let settings = setup.handler_settings(llm.model().context_tokens, workspace_settings);
     let mut handler = TaskHandler {
         forge,
         llm: &mut llm,

@@ -203,11 +203,11 @@ impl Setup {
         TaskDb::open(&chosen.unwrap_or_else(|| self.contexts.base_dir().join("tasks.db")))
     }
 
-    pub fn handler_settings(&self, window_tokens: u64) -> Result<Settings> {
+    pub fn handler_settings(&self, window_tokens: u64, workspace: workspace::Settings) -> Settings {
         let config = &self.config;
         let threshold = config.context_storage.compression.token_threshold;
         let threshold_tokens = if threshold < 1.0 { threshold * window_tokens as f64 } else { threshold };
-        Ok(Settings {
+        Settings {
             labels: self.labels(),
             branch_prefix: config.pull_request.branch_prefix.clone(),
             draft_pull_requests: config.pull_request.draft,
@@ -216,8 +216,8 @@ impl Setup {
             max_attempts: config.queue.max_attempts,
             pause_signal: self.pause_signal(),
             stops_when_unassigned: config.task_stop.enabled,
-            workspace: self.workspace_settings()?,
-        })
+            workspace,
+        }
     }
 
     /// How workspaces are made. Git gets `ca_file` as one file together with the system's certificates,

@@ -55,10 +55,6 @@ impl Host {
 }
 
 impl Backend for Host {
-    fn name(&self) -> &'static str {
-        "host"
-    }
-
     fn run(&self, command: &str, dir: &Path, limits: Limits) -> Result<Finished> {
         let program = Program {
             program: "/bin/sh".into(),

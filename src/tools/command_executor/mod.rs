@@ -17,8 +17,6 @@ pub use host::Host;
 
 /// Runs a command line somewhere.
 pub trait Backend {
-    /// Name in configuration and logs.
-    fn name(&self) -> &'static str;
     /// Runs `command` with `sh -c` in `dir`.
     ///
     /// # Errors
