@@ -46,6 +46,10 @@ pub enum Prompt {
     CommentPaused,
     /// Comment at a stop.
     CommentStopped,
+    /// Comment at the begin of a task that goes on from an earlier one.
+    CommentInherited,
+    /// Part of the task: what an earlier task reported.
+    EarlierTask,
     /// One-line facts of comments, by name.
     Facts,
 }
@@ -77,6 +81,8 @@ prompts! {
     CommentFailed "comment_failed.md" ["reason", "facts", "words", "bot_label"],
     CommentPaused "comment_paused.md" ["facts"],
     CommentStopped "comment_stopped.md" ["facts", "bot_label"],
+    CommentInherited "comment_inherited.md" ["uuid"],
+    EarlierTask "earlier_task.md" [],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
         "prompt_tokens", "completion_tokens", "duration"

@@ -213,11 +213,18 @@ impl Setup {
             draft_pull_requests: config.pull_request.draft,
             max_turns: config.max_llm_process_num.into(),
             result_cap_tokens: (window_tokens / 4).min((threshold_tokens / 2.0) as u64),
+            inheritance_tokens: self.inheritance_tokens(window_tokens),
             max_attempts: config.queue.max_attempts,
             pause_signal: self.pause_signal(),
             stops_when_unassigned: config.task_stop.enabled,
             workspace,
         }
+    }
+
+    /// An eighth of the window at most: what is taken over stays in it to the end.
+    fn inheritance_tokens(&self, window_tokens: u64) -> Option<u64> {
+        let inheritance = &self.config.context_storage.inheritance;
+        inheritance.enabled.then(|| u64::from(inheritance.max_summary_tokens).min(window_tokens / 8))
     }
 
     /// How workspaces are made. Git gets `ca_file` as one file together with the system's certificates,

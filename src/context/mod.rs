@@ -2,6 +2,7 @@
 //! indexes them. The files are the truth; the database can be made again from them.
 //! Formats stand in `ARCHITECTURE.md`. Knows no forge, no model and no tool.
 
+mod inheritance;
 mod jsonl;
 mod message_store;
 mod metadata;
@@ -11,6 +12,7 @@ mod task_context;
 mod task_db;
 mod tool_store;
 
+pub use inheritance::{InheritanceContext, PreviousContext};
 pub use message_store::MessageStore;
 pub use metadata::Metadata;
 pub use outcome_file::{OutcomeFile, Step};

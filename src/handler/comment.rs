@@ -2,10 +2,11 @@
 //! for the numbers it is given.
 
 use crate::context::{OutcomeFile, TaskContext};
-use crate::ports::ModelProfile;
+use crate::error::Result;
+use crate::ports::{Comment, Forge, ModelProfile};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::clock;
-use crate::task::{Labels, OutcomeKind};
+use crate::task::{Labels, OutcomeKind, TaskKey};
 use crate::text::{head, head_and_tail, without_references};
 
 /// Room kept for the marker and the facts when the model's words are cut.
@@ -27,6 +28,16 @@ pub struct CommentFacts<'a> {
 /// The hidden marker of a comment: a comment is ours only if marker and author are.
 pub fn marker(context: &TaskContext, name: &str) -> String {
     format!("<!-- coding-agent:{}:{name} -->", context.uuid())
+}
+
+/// The id of our comment with this marker, if it is there.
+///
+/// # Errors
+/// As the forge.
+pub fn find_ours(forge: &dyn Forge, key: &TaskKey, marker: &str) -> Result<Option<String>> {
+    let is_ours =
+        |comment: &Comment| comment.body.contains(marker) && comment.author.eq_ignore_ascii_case(forge.bot_login());
+    Ok(forge.comments(key)?.into_iter().find(is_ours).map(|comment| comment.id))
 }
 
 /// The name of the comment that belongs to an outcome; `None` where the outcome has none. A task

@@ -255,16 +255,11 @@ impl Run<'_> {
         let (forge, key) = (self.finisher.forge, &self.context.metadata.message.key);
         let marker = comment::marker(self.context, &name);
         // Only in a run that took the task up again can the comment be there already.
-        if self.context.metadata.resumes > 0 {
-            let bot = forge.bot_login();
-            let ours = forge
-                .comments(key)?
-                .into_iter()
-                .find(|comment| comment.body.contains(&marker) && comment.author.eq_ignore_ascii_case(bot));
-            if let Some(ours) = ours {
-                self.outcome.comment = Some(ours.id);
-                return Ok(());
-            }
+        if self.context.metadata.resumes > 0
+            && let Some(ours) = comment::find_ours(forge, key, &marker)?
+        {
+            self.outcome.comment = Some(ours);
+            return Ok(());
         }
         let facts = CommentFacts {
             prompts: self.finisher.prompts,

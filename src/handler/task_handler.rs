@@ -31,6 +31,8 @@ pub struct Settings {
     pub max_turns: u64,
     /// Most estimated tokens of one tool result.
     pub result_cap_tokens: u64,
+    /// Most estimated tokens taken over from an earlier task of the same item; `None` when that is off.
+    pub inheritance_tokens: Option<u64>,
     /// Claims without a turn after which a task is given up; for the message.
     pub max_attempts: u32,
     /// File whose presence pauses; `None` when pausing is off.
@@ -284,6 +286,7 @@ impl TaskHandler<'_> {
         let ToolSet { mut toolbox, command_tool } = self.tools.tools(context.uuid(), &workspace)?;
         toolbox.add_spec(crate::tools::finish::spec());
         self.open_conversation(context, item, &workspace, command_tool.as_deref())?;
+        self.tell_inheritance(context)?;
         if made_again {
             self.tell_made_again(context)?;
         }

@@ -22,6 +22,7 @@ mod github;
 mod github_faults;
 mod github_pulls;
 mod github_recorded;
+mod inheritance;
 mod io_faults;
 mod kills;
 mod llm;
