@@ -10,7 +10,7 @@ pub fn visible(text: &str) -> String {
 
 /// Zero-width and direction characters, tags and variation selectors beyond the sixteen in common
 /// use (Unicode 16, general category Cf and the blocks "Tags" and "Variation Selectors Supplement").
-fn is_invisible(character: char) -> bool {
+pub(super) fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{180B}'..='\u{180F}'
         | '\u{200B}'..='\u{200C}' | '\u{200E}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
