@@ -76,7 +76,7 @@ prompts! {
     CommentStopped "comment_stopped.md" ["facts", "bot_label"],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
-        "prompt_tokens", "completion_tokens", "duration"
+        "prompt_tokens", "completion_tokens", "duration", "uuid"
     ],
 }
 
