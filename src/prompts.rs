@@ -16,6 +16,8 @@ pub enum Prompt {
     CommandsAvailable,
     /// Part of the standing orders: they cannot.
     CommandsMissing,
+    /// Part of the standing orders: the work goes to the branch of a pull request.
+    PullRequestNote,
     /// The first user message.
     Task,
     /// After a reply without a call.
@@ -57,9 +59,10 @@ macro_rules! prompts {
 }
 
 prompts! {
-    System "system.md" ["commands_note", "branch", "fence"],
+    System "system.md" ["commands_note", "branch", "change_note", "fence"],
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
+    PullRequestNote "pull_request_note.md" ["base"],
     Task "task.md" ["task_json"],
     Reminder "reminder.md" [],
     Interrupted "interrupted.md" [],

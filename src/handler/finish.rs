@@ -149,6 +149,16 @@ impl Run<'_> {
         let (Some(workspace), Some(sha), None) = (workspace, self.outcome.sha.clone(), &self.outcome.patch) else {
             return Ok(());
         };
+        let kind = self.outcome.outcome.kind;
+        if workspace.is_change() && kind != OutcomeKind::Completed {
+            // People work on that branch; what is half done is not for it. A paused task goes on here.
+            if kind != OutcomeKind::Paused {
+                let reason = "only finished work goes to the branch of a pull request";
+                self.outcome.refusals.insert(0, reason.to_owned());
+                self.keep_patch(workspace, &sha)?;
+            }
+            return Ok(());
+        }
         let pushed = match workspace.push(&sha, workspace.branch()) {
             // Whatever cannot be repeated is a refusal: the work must not get lost behind "done".
             Err(error) if error.kind() == Kind::Task || self.is_hopeless(&error) => {
@@ -204,6 +214,9 @@ impl Run<'_> {
             return Ok(());
         };
         let key = &self.context.metadata.message.key;
+        if key.is_change() {
+            return Ok(());
+        }
         let forge = self.finisher.forge;
         // Looked up in every run: an earlier task's, or one whose answer we never saw.
         let found = forge.find_pull_request(key, &branch)?.filter(|found| found.state == ItemState::Open);

@@ -283,7 +283,7 @@ impl TaskHandler<'_> {
         let (workspace, made_again) = self.workspace(context.uuid(), &key)?;
         let ToolSet { mut toolbox, command_tool } = self.tools.tools(context.uuid(), &workspace)?;
         toolbox.add_spec(crate::tools::finish::spec());
-        self.open_conversation(context, item, workspace.branch(), command_tool.as_deref())?;
+        self.open_conversation(context, item, &workspace, command_tool.as_deref())?;
         if made_again {
             self.tell_made_again(context)?;
         }

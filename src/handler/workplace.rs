@@ -52,17 +52,18 @@ impl TaskHandler<'_> {
         &self,
         context: &mut TaskContext,
         item: &Item,
-        branch: &str,
+        workspace: &Workspace,
         command_tool: Option<&str>,
     ) -> Result<()> {
         let fence = context.metadata.fence.clone();
         // By count, since a process can die between the two.
         if context.messages.count_messages() == 0 {
-            let system = opening::system_prompt(self.prompts, branch, command_tool, &fence);
+            let system = opening::system_prompt(self.prompts, workspace, command_tool, &fence);
             context.messages.add(Message::text(Role::System, system), None)?;
         }
         if context.messages.count_messages() == 1 {
-            let task = self.redactor.mask(&opening::task_prompt(self.prompts, self.forge, item, &fence)?);
+            let task = opening::task_prompt(self.prompts, self.forge, item, workspace, &fence)?;
+            let task = self.redactor.mask(&task);
             context.messages.add(Message::text(Role::User, task), None)?;
         }
         Ok(())
