@@ -329,6 +329,8 @@ pub trait ToolServer {
 pub struct ToolResult {
     /// Text for the model.
     pub text: String,
+    /// All of it, where `text` shows less; for a file beside the history.
+    pub whole: Option<String>,
     /// Whether the tool failed.
     pub is_error: bool,
     /// Exit code, where a command ran to its end.
@@ -338,12 +340,12 @@ pub struct ToolResult {
 impl ToolResult {
     /// A result that worked.
     pub fn good(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false, exit_code: None }
+        Self { text: text.into(), whole: None, is_error: false, exit_code: None }
     }
 
     /// A failure, with what the model can do about it.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true, exit_code: None }
+        Self { text: text.into(), whole: None, is_error: true, exit_code: None }
     }
 }
 

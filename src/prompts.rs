@@ -85,7 +85,7 @@ prompts! {
     EarlierTask "earlier_task.md" [],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
-        "prompt_tokens", "completion_tokens", "duration"
+        "prompt_tokens", "completion_tokens", "duration", "uuid"
     ],
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Context, Error, Kind, Result};
 use crate::sys::file::{self, Sync};
+use crate::text::printable_json;
 
 /// An open file of JSON lines.
 #[derive(Debug)]
@@ -63,9 +64,10 @@ impl JsonlFile {
     /// # Errors
     /// `Kind::Host` when it cannot be written; then the file is as it was.
     pub fn append(&mut self, value: &impl Serialize, sync: Sync) -> Result<()> {
-        let mut line = serde_json::to_vec(value)
+        let json = serde_json::to_string(value)
             .context(Kind::Bug, || format!("cannot write a record of `{}` as JSON", self.path.display()))?;
-        line.push(b'\n');
-        file::append(&mut self.file, &self.path, &line, sync)
+        // People look at these files on a terminal.
+        let line = format!("{}\n", printable_json(&json));
+        file::append(&mut self.file, &self.path, line.as_bytes(), sync)
     }
 }

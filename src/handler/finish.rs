@@ -12,8 +12,11 @@ use crate::ports::{Forge, Item, ItemState, ModelProfile, NewPullRequest, PullReq
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::{clock, fault};
 use crate::task::OutcomeKind;
-use crate::text::Redactor;
+use crate::text::{Redactor, first_line, subject};
 use crate::workspace::{Pushed, WorkState, Workspace};
+
+/// Files named in a comment.
+const MOST_NAMES: usize = 20;
 
 /// What finishing works with.
 pub struct Finisher<'a> {
@@ -110,13 +113,13 @@ impl Run<'_> {
         let Some(workspace) = workspace else { return Ok(()) };
         let item = self.finisher.item;
         let key = &self.context.metadata.message.key;
-        let title = item.map_or_else(|| key.to_string(), |item| comment::one_line(&item.title).to_owned());
+        let title = self.subject();
         let location = item.map_or_else(|| key.to_string(), |item| item.location.clone());
         let prompts = self.finisher.prompts;
         let message = prompts.render(Prompt::CommitMessage, &[("title", &title), ("item", &location)]);
         let committed = workspace.commit(&message, self.finisher.redactor)?;
         if !committed.left_out.is_empty() {
-            self.outcome.notes.push(prompts.fact("left_out", &[("files", &committed.left_out.join(", "))]));
+            self.outcome.notes.push(prompts.fact("left_out", &[("files", &list(&committed.left_out))]));
         }
         match committed.state {
             // What an earlier task pushed may still lack its pull request.
@@ -174,6 +177,12 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The item's title, fit to go out; the key where there is none.
+    fn subject(&self) -> String {
+        let title = self.finisher.item.map(|item| subject(&item.title)).filter(|title| !title.is_empty());
+        title.unwrap_or_else(|| self.context.metadata.message.key.to_string())
+    }
+
     fn keep_patch(&mut self, workspace: &Workspace, sha: &str) -> Result<()> {
         const FILE_NAME: &str = "work.patch";
         let kept = match workspace.write_patch(sha, &self.context.dir().join(FILE_NAME)) {
@@ -201,7 +210,7 @@ impl Run<'_> {
         let (Some(branch), OutcomeKind::Completed) = (self.outcome.branch.clone(), self.outcome.outcome.kind) else {
             return Ok(());
         };
-        let (Some(base), Some(item)) = (workspace.and_then(Workspace::base_branch), self.finisher.item) else {
+        let (Some(base), Some(_)) = (workspace.and_then(Workspace::base_branch), self.finisher.item) else {
             return Ok(());
         };
         let key = &self.context.metadata.message.key;
@@ -214,14 +223,16 @@ impl Run<'_> {
         let opened: Option<PullRequest> = match found {
             Some(found) => Some(found),
             None => {
-                let words = comment::quoted_words(&self.outcome.outcome.summary, forge.body_limit_chars());
-                let reference = format!("#{}", key.identifier());
-                let body =
-                    self.finisher.prompts.render(Prompt::PullRequestBody, &[("words", &words), ("item", &reference)]);
+                let body = comment::pull_request_body(
+                    self.finisher.prompts,
+                    self.context,
+                    self.outcome,
+                    forge.body_limit_chars(),
+                );
                 forge.open_pull_request(
                     key,
                     &NewPullRequest {
-                        title: comment::one_line(&item.title).to_owned(),
+                        title: self.subject(),
                         body: self.finisher.redactor.mask(&body),
                         head: branch,
                         base: base.to_owned(),
@@ -239,12 +250,12 @@ impl Run<'_> {
         let outcome = &self.outcome.outcome;
         let key = self.context.metadata.message.key.to_string();
         let mut lines = vec![format!("{key}: {}", outcome.kind.name())];
-        lines.extend(self.finisher.item.map(|item| format!("Title: {}", comment::one_line(&item.title))));
+        lines.extend(self.finisher.item.map(|item| format!("Title: {}", first_line(&item.title))));
         lines.extend((!outcome.reason.is_empty()).then(|| format!("Reason: {}", outcome.reason)));
         lines.extend(self.outcome.branch.as_ref().map(|branch| format!("Branch: {branch}")));
         lines.extend(self.outcome.pr_url.as_ref().map(|url| format!("Pull request: {url}")));
         for command in self.context.tools.recent_commands() {
-            lines.push(format!("Command (exit code {}): {}", command.exit_code, comment::one_line(&command.command)));
+            lines.push(format!("Command (exit code {}): {}", command.exit_code, first_line(&command.command)));
         }
         let words = if outcome.summary.is_empty() { String::new() } else { format!("\n{}\n", outcome.summary) };
         self.context.write_final_summary(&format!("{}\n{words}", lines.join("\n")))
@@ -291,5 +302,14 @@ impl Run<'_> {
         }
         fault::point("finish.label_added");
         forge.remove_label(key, &labels.processing)
+    }
+}
+
+/// The first of the names; a thousand would hide the other facts.
+fn list(names: &[String]) -> String {
+    let shown = names.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }

@@ -14,7 +14,7 @@ use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
 use crate::prompts::Prompts;
 use crate::sys::{clock, fault};
 use crate::task::{Labels, Outcome, OutcomeKind, TaskId, TaskKey};
-use crate::text::Redactor;
+use crate::text::{Redactor, without_controls};
 use crate::tools::Toolbox;
 use crate::workspace::{self, Workspace};
 
@@ -325,7 +325,8 @@ impl TaskHandler<'_> {
     }
 
     fn finish(&self, context: TaskContext, outcome: Outcome, item: Option<&Item>) -> Result<End> {
-        let outcome = Outcome { summary: self.redactor.mask(&outcome.summary), ..outcome };
+        let fit = |text: &str| self.redactor.mask(&without_controls(text));
+        let outcome = Outcome { kind: outcome.kind, reason: fit(&outcome.reason), summary: fit(&outcome.summary) };
         let name = comment::name(outcome.kind, context.metadata.resumes);
         let decided = OutcomeFile::new(outcome, name);
         // From here on the decision stands: it is on the disk before anything outside changes.
