@@ -285,7 +285,7 @@ impl ToolSource for BuiltInTools {
     fn tools(&self, uuid: TaskId, workspace: &Workspace) -> Result<ToolSet> {
         let mut toolbox = Toolbox::new();
         if self.text_editor {
-            toolbox.add(Box::new(TextEditor::new(workspace.tree())));
+            toolbox.add(Box::new(TextEditor::new(workspace.tree(), workspace.edits())));
         }
         let mut command_tool = None;
         if let Some(limits) = self.host_commands {

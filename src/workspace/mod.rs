@@ -132,6 +132,11 @@ impl Workspace {
         self.dir.join("scratch")
     }
 
+    /// Directory beside the tree for what the text editor needs to take edits back.
+    pub fn edits(&self) -> PathBuf {
+        self.dir.join("edits")
+    }
+
     /// Branch the work goes to.
     pub fn branch(&self) -> &str {
         &self.file.branch

@@ -38,6 +38,8 @@ mod spool;
 mod task_db;
 mod text;
 mod text_editor;
+mod text_editor_places;
+mod text_editor_undo;
 mod tidy;
 mod tool_calls;
 mod tool_calls_in_the_loop;
