@@ -7,13 +7,7 @@ use serde_json::json;
 use crate::error::Result;
 use crate::ports::{Comment, Forge, Item};
 use crate::prompts::{Prompt, Prompts};
-use crate::text::visible;
-
-/// What stands before and after quoted text. Random per task, so that nobody can end the quotation.
-fn fenced(text: &str, mark: &str) -> String {
-    // The mark cannot be in there but by chance; then it is no end either.
-    format!("<<data {mark}>>\n{}\n<<end {mark}>>", text.replace(mark, ""))
-}
+use crate::text::{fenced, visible};
 
 /// The standing orders. `command_tool` is the wire name of the tool that runs commands, if there is one.
 pub fn system_prompt(prompts: &Prompts, branch: &str, command_tool: Option<&str>, fence: &str) -> String {

@@ -1,8 +1,9 @@
-//! Pure work on text that came from somewhere else: cutting it, masking secrets in it, mending its
+//! Pure work on text that came from somewhere else: cutting it, quoting it, masking secrets in it, mending its
 //! JSON, leaving out a model's thinking.
 //! Does no I/O and knows nothing of tasks.
 
 mod cut;
+mod fence;
 mod json;
 mod percent;
 mod redaction;
@@ -11,6 +12,7 @@ mod thinking;
 mod visible;
 
 pub use cut::{head, head_and_tail, tail};
+pub use fence::fenced;
 pub use json::parse_json;
 pub use percent::percent_encoded;
 pub use redaction::Redactor;
