@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cli::Mode;
 use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, TaskSource};
-use crate::context::{Contexts, TaskDb};
+use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Local};
 use crate::handler::{Settings, ToolSet, ToolSource};
@@ -205,7 +205,8 @@ impl Setup {
 
     pub fn handler_settings(&self, window_tokens: u64, workspace: workspace::Settings) -> Settings {
         let config = &self.config;
-        let threshold = config.context_storage.compression.token_threshold;
+        let compression = &config.context_storage.compression;
+        let threshold = compression.token_threshold;
         let threshold_tokens = if threshold < 1.0 { threshold * window_tokens as f64 } else { threshold };
         Settings {
             labels: self.labels(),
@@ -214,6 +215,11 @@ impl Setup {
             max_turns: config.max_llm_process_num.into(),
             result_cap_tokens: (window_tokens / 4).min((threshold_tokens / 2.0) as u64),
             inheritance_tokens: self.inheritance_tokens(window_tokens),
+            compression: compression.enabled.then_some(CompressionSettings {
+                threshold_tokens: threshold_tokens as u64,
+                keep_recent: compression.keep_recent as usize,
+                min_to_compress: compression.min_to_compress as usize,
+            }),
             max_attempts: config.queue.max_attempts,
             pause_signal: self.pause_signal(),
             stops_when_unassigned: config.task_stop.enabled,

@@ -136,7 +136,8 @@ impl CommentFacts<'_> {
     }
 
     fn cost(&self) -> String {
-        let usage = self.context.messages.usage();
+        let mut usage = self.context.messages.usage();
+        usage += self.context.summaries.usage();
         let began_ms = clock::parse_rfc3339(&self.context.metadata.created_at).unwrap_or_else(clock::now_ms);
         let seconds = clock::now_ms().saturating_sub(began_ms) / 1000;
         self.prompts.fact(

@@ -245,7 +245,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a later task of the same item, or a person, should know of this one.
+    /// What a later task of the same item, or a person, should know of this one: facts, the model's
+    /// last words, and the notes it made when its conversation was compressed. No model is asked:
+    /// finishing must not depend on one.
     fn summary(&mut self) -> Result<()> {
         let outcome = &self.outcome.outcome;
         let key = self.context.metadata.message.key.to_string();
@@ -257,8 +259,14 @@ impl Run<'_> {
         for command in self.context.tools.recent_commands() {
             lines.push(format!("Command (exit code {}): {}", command.exit_code, first_line(&command.command)));
         }
-        let words = if outcome.summary.is_empty() { String::new() } else { format!("\n{}\n", outcome.summary) };
-        self.context.write_final_summary(&format!("{}\n{words}", lines.join("\n")))
+        let mut text = lines.join("\n") + "\n";
+        if !outcome.summary.is_empty() {
+            text += &format!("\n{}\n", outcome.summary);
+        }
+        if let Some(notes) = self.context.summaries.latest_summary() {
+            text += &format!("\nNotes made on the way:\n{notes}\n");
+        }
+        self.context.write_final_summary(&text)
     }
 
     fn comment(&mut self) -> Result<()> {

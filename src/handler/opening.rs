@@ -8,14 +8,8 @@ use crate::context::InheritanceContext;
 use crate::error::Result;
 use crate::ports::{Comment, Forge, Item};
 use crate::prompts::{Prompt, Prompts};
-use crate::text::{head_and_tail, tail, visible};
+use crate::text::{fenced, head_and_tail, tail, visible};
 use crate::workspace::Workspace;
-
-/// What stands before and after quoted text. Random per task, so that nobody can end the quotation.
-fn fenced(text: &str, mark: &str) -> String {
-    // The mark cannot be in there but by chance; then it is no end either.
-    format!("<<data {mark}>>\n{}\n<<end {mark}>>", text.replace(mark, ""))
-}
 
 /// Most bytes of the list of what a pull request changes.
 const CHANGES_BYTES: usize = 6_000;

@@ -6,6 +6,7 @@
 mod binary;
 mod controls;
 mod cut;
+mod data_marks;
 mod fence;
 mod folding;
 mod inert;
@@ -24,6 +25,7 @@ mod visible;
 pub use binary::binary_format;
 pub use controls::{escaped, without_controls};
 pub use cut::{bytes_left_out, head, head_and_tail, head_chars, tail};
+pub use data_marks::fenced;
 pub use fence::Fences;
 pub use folding::{fold_line, fold_lines};
 pub use inert::{inert, inline_code};

@@ -8,6 +8,7 @@ mod bad_input;
 mod chat;
 mod cli;
 mod command_executor;
+mod compression;
 mod concurrency;
 mod config;
 #[cfg(feature = "faults")]
@@ -35,6 +36,7 @@ mod outcomes;
 mod prompts;
 mod secrets;
 mod spool;
+mod summaries_and_plans;
 mod task_db;
 mod text;
 mod text_editor;

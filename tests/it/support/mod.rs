@@ -13,6 +13,7 @@ mod random;
 pub mod repositories;
 pub mod store;
 mod strict_chat;
+pub mod summarizer;
 mod tls;
 mod world;
 
