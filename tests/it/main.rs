@@ -31,6 +31,7 @@ mod openai_reach;
 mod openai_replies;
 mod outcomes;
 mod prompts;
+mod sandbox;
 mod secrets;
 mod spool;
 mod task_db;
