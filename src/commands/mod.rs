@@ -3,6 +3,7 @@
 mod consume;
 mod demo;
 mod produce;
+mod sandbox;
 mod setup;
 mod status;
 

@@ -34,6 +34,7 @@ mod openai_reach;
 mod openai_replies;
 mod outcomes;
 mod prompts;
+mod sandbox;
 mod secrets;
 mod spool;
 mod summaries_and_plans;
