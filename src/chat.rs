@@ -1,9 +1,12 @@
 //! The conversation with a model, free of any provider: messages, tool calls and results, usage,
 //! the token estimate, and the rules a strict server applies to a history.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
+
+use crate::text::without_controls;
 
 /// Arguments of a tool call: always an object.
 pub type Arguments = Map<String, Value>;
@@ -65,9 +68,15 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of `role` with text alone.
+    /// A message of `role` with text alone. Control characters in it become visible: some servers
+    /// refuse them, and no reader sees them.
     pub fn text(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None, tool_name: None }
+        let content = content.into();
+        let content = match without_controls(&content) {
+            Cow::Borrowed(_) => content,
+            Cow::Owned(visible) => visible,
+        };
+        Self { role, content, tool_calls: Vec::new(), tool_call_id: None, tool_name: None }
     }
 
     /// A message of the model.

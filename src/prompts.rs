@@ -16,6 +16,8 @@ pub enum Prompt {
     CommandsAvailable,
     /// Part of the standing orders: they cannot.
     CommandsMissing,
+    /// Part of the standing orders: the work goes to the branch of a pull request.
+    PullRequestNote,
     /// The first user message.
     Task,
     /// After a reply without a call.
@@ -50,6 +52,10 @@ pub enum Prompt {
     CommentPaused,
     /// Comment at a stop.
     CommentStopped,
+    /// Comment at the begin of a task that goes on from an earlier one.
+    CommentInherited,
+    /// Part of the task: what an earlier task reported.
+    EarlierTask,
     /// One-line facts of comments, by name.
     Facts,
 }
@@ -63,9 +69,10 @@ macro_rules! prompts {
 }
 
 prompts! {
-    System "system.md" ["commands_note", "branch", "fence"],
+    System "system.md" ["commands_note", "branch", "change_note", "fence"],
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
+    PullRequestNote "pull_request_note.md" ["base"],
     Task "task.md" ["task_json"],
     Reminder "reminder.md" [],
     Interrupted "interrupted.md" [],
@@ -83,9 +90,11 @@ prompts! {
     CommentFailed "comment_failed.md" ["reason", "facts", "words", "bot_label"],
     CommentPaused "comment_paused.md" ["facts"],
     CommentStopped "comment_stopped.md" ["facts", "bot_label"],
+    CommentInherited "comment_inherited.md" ["uuid"],
+    EarlierTask "earlier_task.md" [],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
-        "prompt_tokens", "completion_tokens", "duration"
+        "prompt_tokens", "completion_tokens", "duration", "uuid"
     ],
 }
 

@@ -198,7 +198,7 @@ section! {
     /// Summaries handed to a later task of the same item.
     Inheritance {
         /// Whether it is on.
-        enabled: bool = false,
+        enabled: bool = true,
         /// Most tokens handed over.
         max_summary_tokens: u32 = 4000,
     }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Context, Error, Kind, Result};
 use crate::sys::file::{self, Sync};
+use crate::text::printable_json;
 
 /// An open file of JSON lines.
 #[derive(Debug)]
@@ -95,8 +96,10 @@ pub fn write_scratch(path: &Path, values: impl Iterator<Item = impl Serialize>) 
 fn lines(path: &Path, values: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>> {
     let mut lines = Vec::new();
     for value in values {
-        serde_json::to_writer(&mut lines, &value)
+        let json = serde_json::to_string(&value)
             .context(Kind::Bug, || format!("cannot write a record of `{}` as JSON", path.display()))?;
+        // People look at these files on a terminal.
+        lines.extend_from_slice(printable_json(&json).as_bytes());
         lines.push(b'\n');
     }
     Ok(lines)

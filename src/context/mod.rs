@@ -3,6 +3,7 @@
 //! Formats stand in `ARCHITECTURE.md`. Knows no forge, no model and no tool.
 
 mod compressor;
+mod inheritance;
 mod jsonl;
 mod message_lines;
 mod message_store;
@@ -19,6 +20,7 @@ mod task_db;
 mod tool_store;
 
 pub use compressor::{Compressed, CompressionSettings, Compressor, Room, clean_cut};
+pub use inheritance::{InheritanceContext, PreviousContext};
 pub use message_store::MessageStore;
 pub use metadata::Metadata;
 pub use outcome_file::{OutcomeFile, Step};

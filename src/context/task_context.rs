@@ -8,6 +8,7 @@ use super::{MessageStore, Metadata, OutcomeFile, PlanningHistory, Statistics, Su
 use crate::error::{Error, Result};
 use crate::sys::file::{self, Sync};
 use crate::task::{OutcomeKind, TaskId, TaskMessage};
+use crate::text::printable;
 
 /// Where a task's directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +186,8 @@ impl TaskContext {
         let outputs = self.dir.join("outputs");
         file::create_dir(&outputs)?;
         let path = outputs.join(format!("{seq}.txt"));
-        file::replace(&path, text.as_bytes())?;
+        // People look at it on a terminal.
+        file::replace(&path, printable(text).as_bytes())?;
         // Absolute: whoever reads it is in another directory.
         Ok(std::path::absolute(&path).unwrap_or(path))
     }
@@ -195,7 +197,7 @@ impl TaskContext {
     /// # Errors
     /// `Kind::Host` when it cannot be written.
     pub fn write_final_summary(&self, text: &str) -> Result<()> {
-        file::replace(&self.dir.join("final_summary.txt"), text.as_bytes())
+        file::replace(&self.dir.join("final_summary.txt"), printable(text).as_bytes())
     }
 
     /// Moves the directory to where an outcome of `kind` belongs.

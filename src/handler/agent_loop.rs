@@ -18,7 +18,7 @@ use crate::ports::{Llm, Reply, Request, ToolResult};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::fault;
 use crate::task::Outcome;
-use crate::text::{Redactor, head, head_and_tail};
+use crate::text::{Redactor, head, head_and_tail, json_without_nul, without_controls};
 use crate::tools::{Toolbox, finish};
 
 /// How the loop ended.
@@ -154,9 +154,12 @@ impl AgentLoop<'_, '_> {
     }
 
     /// Masked value by value: in JSON text a secret may be written otherwise, and masking there can
-    /// break the text.
+    /// break the text. Without NUL, as every text of the history.
     fn masked_arguments(&self, arguments: Arguments) -> Arguments {
-        arguments.into_iter().map(|(name, value)| (self.redactor.mask(&name), self.redactor.mask_json(value))).collect()
+        match self.redactor.mask_json(json_without_nul(Value::Object(arguments))) {
+            Value::Object(arguments) => arguments,
+            _ => Arguments::new(),
+        }
     }
 
     /// Gives every open call its result, in order. Calls of this run are executed.
@@ -217,10 +220,10 @@ impl AgentLoop<'_, '_> {
 
     /// Appends a result to the history and to the record.
     fn keep(&mut self, call: &ToolCall, result: &ToolResult, arguments: &Arguments, duration_ms: u64) -> Result<()> {
-        let text = self.capped(self.redactor.mask(&result.text))?;
+        let text = self.shown(result)?;
         log::info!("  {} -> {}", call.name, summary_of(result));
         self.answer(call, &text)?;
-        let masked = ToolResult { text, ..result.clone() };
+        let masked = ToolResult { text, whole: None, ..*result };
         let arguments = self.masked_arguments(arguments.clone());
         let record = ToolRecord { tool_name: &call.name, arguments: &arguments, result: &masked, duration_ms };
         self.context.tools.add_tool_call(&record)?;
@@ -236,16 +239,35 @@ impl AgentLoop<'_, '_> {
         calls.iter().try_for_each(|prepared| self.answer(&prepared.call, &text))
     }
 
-    /// Head and tail of a result that would eat too much of the window; the whole goes to a file.
-    fn capped(&self, text: String) -> Result<String> {
-        let tokens = estimate_tokens(&text);
-        if tokens <= self.result_cap_tokens {
+    /// The text of a result as it goes into the history: no secret, no control characters, and no
+    /// more tokens than one result may have. What is left out goes to a file that the text names.
+    fn shown(&self, result: &ToolResult) -> Result<String> {
+        let text = self.redactor.mask(&without_controls(&result.text));
+        let is_fitting = estimate_tokens(&text) <= self.result_cap_tokens;
+        if is_fitting && result.whole.is_none() {
             return Ok(text);
         }
-        let path = self.context.keep_output(self.context.messages.next_seq(), &text)?;
-        let share = self.result_cap_tokens as f64 / tokens as f64;
-        let max_bytes = (text.len() as f64 * share) as usize;
-        Ok(head_and_tail(&text, max_bytes, Some(&path.display().to_string())))
+        let whole = result.whole.as_ref().map(|whole| self.redactor.mask(whole));
+        let path = self.context.keep_output(self.context.messages.next_seq(), whole.as_ref().unwrap_or(&text))?;
+        let path = path.display().to_string();
+        if is_fitting {
+            return Ok(format!("{text}\n[… the whole is in {path} …]"));
+        }
+        Ok(within_tokens(&text, self.result_cap_tokens, &path))
+    }
+}
+
+/// Head and tail of `text` in at most `cap` estimated tokens.
+fn within_tokens(text: &str, cap: u64, where_whole: &str) -> String {
+    let share = cap as f64 / estimate_tokens(text) as f64;
+    let mut max_bytes = (text.len() as f64 * share) as usize;
+    loop {
+        let cut = head_and_tail(text, max_bytes, Some(where_whole));
+        // The share of Japanese, which counts double, can be larger in what is left.
+        if estimate_tokens(&cut) <= cap {
+            return cut;
+        }
+        max_bytes = max_bytes * 9 / 10;
     }
 }
 

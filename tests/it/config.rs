@@ -674,7 +674,6 @@ fn unbuilt_features_are_refused() {
         ("project_agent_rules: {enabled: true}", "project_agent_rules.enabled: true"),
         ("file_list_context: {enabled: true}", "file_list_context.enabled: true"),
         ("user_config_api: {enabled: true}", "user_config_api.enabled: true"),
-        ("context: {inheritance: {enabled: true}}", "context_storage.inheritance.enabled: true"),
         ("command_executor: {backend: docker}", "command_executor.backend: docker"),
         ("command_executor: {backend: podman}", "command_executor.backend: podman"),
         ("command_executor: {backend: bubblewrap}", "command_executor.backend: bubblewrap"),

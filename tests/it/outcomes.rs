@@ -111,7 +111,7 @@ fn failed_after_three_errors_of_one_tool_in_a_row() {
 
 #[test]
 fn failed_when_the_window_is_full_and_nothing_may_be_compressed() {
-    let long = "yes | head -c 200000";
+    let long = "seq 100000 | head -c 200000";
     let world = World::with_task(&Cassette::new().runs(long).runs(long).runs(long).runs(long).finishes("x"));
     world.write(
         "config.yaml",
