@@ -9,6 +9,7 @@ mod chat;
 mod cli;
 mod command_executor;
 mod compression;
+mod compression_in_the_loop;
 mod concurrency;
 mod config;
 #[cfg(feature = "faults")]
