@@ -46,3 +46,4 @@ mod workspace_branch;
 mod workspace_commit;
 mod workspace_mend;
 mod workspace_push;
+mod workspace_traps;
