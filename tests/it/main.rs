@@ -55,3 +55,4 @@ mod workspace_change;
 mod workspace_commit;
 mod workspace_mend;
 mod workspace_push;
+mod workspace_traps;
