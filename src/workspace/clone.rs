@@ -110,12 +110,12 @@ fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Res
 /// Removes the lock files that killed git processes left. The caller has seen to it that no process
 /// of the task lives.
 pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
+    // A model can put links in their places, which lead out of the tree.
     let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
+    if dirs.iter().any(|dir| dir.is_symlink()) {
+        return Ok(());
+    }
     while let Some(dir) = dirs.pop() {
-        // A model can put a link in its place, which leads out of the tree.
-        if dir.is_symlink() {
-            continue;
-        }
         for name in file::names(&dir).unwrap_or_default() {
             let path = dir.join(&name);
             if name.ends_with(".lock") {
