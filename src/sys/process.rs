@@ -20,6 +20,7 @@ use super::launcher::{EXEC_SUBCOMMAND, ResourceLimits};
 use super::process_table::Census;
 use super::signal;
 use crate::error::{Context as _, Kind, Result};
+use crate::text::bytes_left_out;
 
 /// How long output is still read after the child ended, should a grandchild keep the pipe open.
 const DRAIN_AFTER_EXIT: Duration = Duration::from_millis(200);
@@ -113,10 +114,15 @@ impl Captured {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.left_out_bytes > 0 {
-            bytes.extend(format!("\n[… {} bytes left out …]\n", self.left_out_bytes).bytes());
+            bytes.extend(bytes_left_out(self.left_out_bytes).bytes());
         }
         bytes.extend(&self.tail);
         bytes
+    }
+
+    /// What was written first, how many bytes were left out, and what was written last.
+    pub fn parts(&self) -> (&[u8], u64, Vec<u8>) {
+        (&self.head, self.left_out_bytes, self.tail.iter().copied().collect())
     }
 
     /// The same as text, invalid UTF-8 replaced.

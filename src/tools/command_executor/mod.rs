@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use crate::chat::Arguments;
 use crate::ports::{ToolResult, ToolServer, ToolSpec};
 use crate::sys::launcher::ResourceLimits;
-use crate::sys::process::{Ending, Finished, Program};
+use crate::sys::process::{Captured, Ending, Finished, Program};
 use crate::sys::process_table::out_of_memory_kills;
 use crate::task::TaskId;
+use crate::text::{ProgramOutput, escaped};
 
 pub use bubblewrap::Sandboxed;
 pub use host::Host;
@@ -137,10 +138,11 @@ impl CommandExecutor {
                 (None, Some(format!("killed: it had more than {most} processes and threads at a time")))
             }
         };
+        let (stdout, stderr) = (shown(&finished.stdout), shown(&finished.stderr));
         let mut report = json!({
             "exit_code": exit_code,
-            "stdout": finished.stdout.to_text(),
-            "stderr": finished.stderr.to_text(),
+            "stdout": stdout.text,
+            "stderr": stderr.text,
             "duration_ms": u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
         });
         if let Some(ended) = ended {
@@ -149,7 +151,11 @@ impl CommandExecutor {
         if let Some(note) = self.memory_note(&finished, out_of_memory_kills() > killed_before) {
             report["note"] = note.into();
         }
-        Ok(ToolResult { text: report.to_string(), is_error: false, exit_code })
+        let whole = (!stdout.is_whole || !stderr.is_whole).then(|| {
+            let (stdout, stderr) = (finished.stdout.to_bytes(), finished.stderr.to_bytes());
+            format!("stdout:\n{}\nstderr:\n{}\n", escaped(&stdout), escaped(&stderr))
+        });
+        Ok(ToolResult { text: report.to_string(), whole, is_error: false, exit_code })
     }
 }
 
@@ -202,6 +208,11 @@ impl ToolServer for CommandExecutor {
     fn call(&mut self, _tool: &str, arguments: &Arguments) -> ToolResult {
         self.execute(arguments).unwrap_or_else(ToolResult::error)
     }
+}
+
+fn shown(stream: &Captured) -> ProgramOutput {
+    let (head, left_out_bytes, tail) = stream.parts();
+    ProgramOutput::from_parts(head, left_out_bytes, &tail)
 }
 
 fn text<'a>(arguments: &'a Arguments, name: &str) -> Result<Option<&'a str>, String> {
