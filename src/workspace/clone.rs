@@ -72,7 +72,7 @@ impl Workspace {
         // hooks of a person are not for it.
         let args = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=", "repo.git", "tree.part"];
         Git::without_configuration(&self.dir, &self.settings).run(what, args)?;
-        let tree = Git::in_tree(&part, &self.settings);
+        let tree = Git::in_fresh_tree(&part, &self.settings);
         // So that the model can commit too (case C52); it has nowhere to push to.
         tree.run(what, ["config", "user.name", &self.settings.author_name])?;
         tree.run(what, ["config", "user.email", &self.settings.author_email])?;

@@ -7,17 +7,12 @@ use coding_agent::workspace::{Pushed, Settings, WorkState, Workspace};
 use uuid::Uuid;
 
 use crate::support::repositories::{SECRET, commit, commit_held, commit_whole, install_program, write};
-use crate::support::shell::bubblewrap;
 use crate::support::{Repositories, git};
 
 const PRIVATE: &str = "private-text-of-the-machine";
 
 fn workspace(repositories: &Repositories, settings: &Settings) -> Workspace {
     repositories.prepare_with(settings, Uuid::new_v4(), "work").unwrap().workspace
-}
-
-fn shut_in(repositories: &Repositories) -> Option<Settings> {
-    Some(Settings { sandbox: Some(bubblewrap(&[])?), ..repositories.settings() })
 }
 
 /// Everything that makes git start a program, each of which leaves a file in `outside`.
@@ -77,7 +72,7 @@ fn names(dir: &Path) -> Vec<String> {
 #[test]
 fn a_poisoned_configuration_reaches_nothing_outside() {
     let repositories = Repositories::new();
-    let Some(settings) = shut_in(&repositories) else { return };
+    let Some(settings) = repositories.settings_shut_in() else { return };
     let outside = outside(&repositories);
     let workspace = workspace(&repositories, &settings);
     poison(&workspace.tree(), &outside);
@@ -113,7 +108,7 @@ fn without_a_sandbox_the_same_configuration_would_reach_it() {
 #[test]
 fn a_missing_object_is_asked_of_nobody() {
     let repositories = Repositories::new();
-    for settings in [Some(repositories.settings()), shut_in(&repositories)].into_iter().flatten() {
+    for settings in [Some(repositories.settings()), repositories.settings_shut_in()].into_iter().flatten() {
         let outside = outside(&repositories);
         let workspace = workspace(&repositories, &settings);
         let tree = workspace.tree();
@@ -142,7 +137,7 @@ fn a_missing_object_is_asked_of_nobody() {
 #[test]
 fn a_git_directory_that_is_a_way_out_is_not_followed() {
     let repositories = Repositories::new();
-    let Some(settings) = shut_in(&repositories) else { return };
+    let Some(settings) = repositories.settings_shut_in() else { return };
     for kind in ["link", "file", "refs"] {
         let victim = repositories.path("victim");
         let _ = std::fs::remove_dir_all(&victim);
@@ -177,7 +172,7 @@ fn a_git_directory_that_is_a_way_out_is_not_followed() {
 fn commits_are_judged_as_they_would_be_pushed() {
     // A replacement shows another commit to whoever looks in the tree, not to whoever fetches it.
     let repositories = Repositories::new();
-    for settings in [Some(repositories.settings()), shut_in(&repositories)].into_iter().flatten() {
+    for settings in [Some(repositories.settings()), repositories.settings_shut_in()].into_iter().flatten() {
         let workspace = workspace(&repositories, &settings);
         let tree = workspace.tree();
         write(&tree, "notes", format!("{SECRET}\n"));
