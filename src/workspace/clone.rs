@@ -72,7 +72,7 @@ impl Workspace {
         // hooks of a person are not for it.
         let args = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=", "repo.git", "tree.part"];
         Git::without_configuration(&self.dir, &self.settings).run(what, args)?;
-        let tree = Git::in_tree(&part, &self.settings);
+        let tree = Git::in_fresh_tree(&part, &self.settings);
         submodules::identify(&tree, &self.settings, what)?;
         if let (Some(base), Some(base_sha)) = (self.base_in_tree(), &self.file.base_sha) {
             tree.run(what, ["fetch", "--quiet", "--no-tags", "../repo.git", BASE_REF])?;
@@ -143,12 +143,12 @@ fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Res
 /// Removes the lock files that killed git processes left. The caller has seen to it that no process
 /// of the task lives.
 pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
+    // A model can put links in their places, which lead out of the tree.
     let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
+    if dirs.iter().any(|dir| dir.is_symlink()) {
+        return Ok(());
+    }
     while let Some(dir) = dirs.pop() {
-        // A model can put a link in its place, which leads out of the tree.
-        if dir.is_symlink() {
-            continue;
-        }
         for name in file::names(&dir).unwrap_or_default() {
             let path = dir.join(&name);
             if name.ends_with(".lock") {
