@@ -3,18 +3,28 @@
 //! Formats stand in `ARCHITECTURE.md`. Knows no forge, no model and no tool.
 
 mod jsonl;
+mod loose_lines;
 mod message_store;
 mod metadata;
 mod outcome_file;
 mod parking;
 mod task_context;
 mod task_db;
+mod task_db_view;
+mod task_record;
 mod tool_store;
+mod transcript;
+mod transcript_entry;
 
+pub use loose_lines::Damage;
 pub use message_store::MessageStore;
 pub use metadata::Metadata;
 pub use outcome_file::{OutcomeFile, Step};
 pub use parking::Parking;
 pub use task_context::{Contexts, Place, TaskContext};
-pub use task_db::{FinishedTask, LlmCall, Statistics, TaskDb};
+pub use task_db::{LlmCall, Statistics, TaskDb};
+pub use task_db_view::{Cost, Group, PhaseCost, TaskDbView, TaskRow, Total};
+pub use task_record::{Ending, TaskRecord};
 pub use tool_store::{CommandRecord, ToolRecord, ToolStore};
+pub use transcript::Transcript;
+pub use transcript_entry::{Call, CallRecord, Entry, Plan, Spoken, Summary};

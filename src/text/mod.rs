@@ -4,6 +4,7 @@
 
 mod cut;
 mod json;
+mod paint;
 mod percent;
 mod printable;
 mod redaction;
@@ -13,6 +14,7 @@ mod visible;
 
 pub use cut::{head, head_and_tail, tail};
 pub use json::parse_json;
+pub use paint::{Paint, Style};
 pub use percent::percent_encoded;
 pub use printable::{printable, printable_line};
 pub use redaction::Redactor;
