@@ -27,5 +27,5 @@ fn main() -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "an error has to be told somewhere")]
 fn print_error(error: &coding_agent::error::Error) {
-    eprintln!("coding-agent: {error:#}");
+    eprintln!("coding-agent: {}", coding_agent::text::printable(&format!("{error:#}")));
 }

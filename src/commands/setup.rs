@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cli::Mode;
 use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, TaskSource};
-use crate::context::{Contexts, TaskDb};
+use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Local};
 use crate::handler::{Settings, ToolSet, ToolSource};
@@ -205,7 +205,8 @@ impl Setup {
 
     pub fn handler_settings(&self, window_tokens: u64, workspace: workspace::Settings) -> Settings {
         let config = &self.config;
-        let threshold = config.context_storage.compression.token_threshold;
+        let compression = &config.context_storage.compression;
+        let threshold = compression.token_threshold;
         let threshold_tokens = if threshold < 1.0 { threshold * window_tokens as f64 } else { threshold };
         Settings {
             labels: self.labels(),
@@ -213,11 +214,23 @@ impl Setup {
             draft_pull_requests: config.pull_request.draft,
             max_turns: config.max_llm_process_num.into(),
             result_cap_tokens: (window_tokens / 4).min((threshold_tokens / 2.0) as u64),
+            inheritance_tokens: self.inheritance_tokens(window_tokens),
+            compression: compression.enabled.then_some(CompressionSettings {
+                threshold_tokens: threshold_tokens as u64,
+                keep_recent: compression.keep_recent as usize,
+                min_to_compress: compression.min_to_compress as usize,
+            }),
             max_attempts: config.queue.max_attempts,
             pause_signal: self.pause_signal(),
             stops_when_unassigned: config.task_stop.enabled,
             workspace,
         }
+    }
+
+    /// An eighth of the window at most: what is taken over stays in it to the end.
+    fn inheritance_tokens(&self, window_tokens: u64) -> Option<u64> {
+        let inheritance = &self.config.context_storage.inheritance;
+        inheritance.enabled.then(|| u64::from(inheritance.max_summary_tokens).min(window_tokens / 8))
     }
 
     /// How workspaces are made. Git gets `ca_file` as one file together with the system's certificates,
@@ -278,7 +291,7 @@ impl ToolSource for BuiltInTools {
     fn tools(&self, uuid: TaskId, workspace: &Workspace) -> Result<ToolSet> {
         let mut toolbox = Toolbox::new();
         if self.text_editor {
-            toolbox.add(Box::new(TextEditor::new(workspace.tree())));
+            toolbox.add(Box::new(TextEditor::new(workspace.tree(), workspace.edits())));
         }
         let mut command_tool = None;
         if let Some(limits) = self.host_commands {

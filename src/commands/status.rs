@@ -13,6 +13,7 @@ use crate::queue::{Entry, Spool, State};
 use crate::sys::clock;
 use crate::sys::file::Sync;
 use crate::task::TaskMessage;
+use crate::text::{printable_json, printable_line};
 
 /// Finished tasks shown.
 const LAST_FINISHED: u32 = 10;
@@ -51,7 +52,7 @@ pub fn status(config: &Config, as_json: bool) -> Result<String> {
         });
     }
     report["database_problem"] = database.problem().into();
-    Ok(if as_json { format!("{report:#}\n") } else { as_text(&report) })
+    Ok(if as_json { printable_json(&format!("{report:#}\n")).into_owned() } else { as_text(&report) })
 }
 
 /// The queue entry of a task as it stands in the report, with its `state`; `None` where there is none
@@ -137,7 +138,7 @@ fn as_text(report: &Value) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{title}: {}", rows.len());
         for row in rows {
-            let _ = writeln!(text, "  {}", row_text(key, row));
+            let _ = writeln!(text, "  {}", printable_line(&row_text(key, row)));
             if let Some(cost) = row["cost_text"].as_str().filter(|_| !row["cost"].is_null()) {
                 let elapsed = row["elapsed_ms"].as_u64().map(duration_text);
                 let elapsed = elapsed.map(|elapsed| format!("; took {elapsed} in all")).unwrap_or_default();

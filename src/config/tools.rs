@@ -184,10 +184,10 @@ section! {
     /// Summaries of long conversations.
     Compression {
         /// Whether it is on.
-        enabled: bool = false,
+        enabled: bool = true,
         /// Tokens from which on it summarises; below 1 = that fraction of the window.
-        token_threshold: f64 = 8000.0,
-        /// Newest messages that stay as they are.
+        token_threshold: f64 = 0.6,
+        /// Newest messages that stay as they are; fewer when they are long.
         keep_recent: u32 = 10,
         /// Fewest messages worth a summary.
         min_to_compress: u32 = 5,
@@ -198,7 +198,7 @@ section! {
     /// Summaries handed to a later task of the same item.
     Inheritance {
         /// Whether it is on.
-        enabled: bool = false,
+        enabled: bool = true,
         /// Most tokens handed over.
         max_summary_tokens: u32 = 4000,
     }

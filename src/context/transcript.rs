@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
 use super::loose_lines::LooseLines;
-use super::transcript_entry::{CallRecord, Entry, Plan, Spoken, Summary};
+use super::transcript_entry::{CallRecord, Entry, PlanEntry, Spoken, SummaryEntry};
 use crate::sys::clock;
 
 /// How far ahead the record of a call is looked for when the next one does not fit: so many records
@@ -51,14 +51,14 @@ impl Transcript {
         let seq = self.pending.as_ref().and_then(|message| message.seq);
         let summary = self.summaries.next_if(|line| {
             let Ok(object) = line else { return true };
-            let summary = Summary::of(object);
+            let summary = SummaryEntry::of(object);
             match (summary.through_seq, seq) {
                 (Some(through), Some(seq)) => through < seq,
                 _ => until.is_after(&summary.at),
             }
         });
         if let Some(line) = summary {
-            self.ready.push_back(line.map_or_else(Entry::Damage, |object| Summary::of(&object).into()));
+            self.ready.push_back(line.map_or_else(Entry::Damage, |object| SummaryEntry::of(&object).into()));
             return true;
         }
         self.look_ahead(1);
@@ -67,11 +67,12 @@ impl Transcript {
         let found_its_own = self.pending.as_ref().is_some_and(|message| message.record.is_some());
         let lost = self.ahead.pop_front_if(|record| !found_its_own && until.is_after(&record.at));
         let plans_until = lost.as_ref().map_or(until, |record| Until::time(&record.at));
-        let plan =
-            self.plans.next_if(|line| line.as_ref().map_or(true, |object| plans_until.is_after(&Plan::of(object).at)));
+        let plan = self
+            .plans
+            .next_if(|line| line.as_ref().map_or(true, |object| plans_until.is_after(&PlanEntry::of(object).at)));
         match (plan, lost) {
             (Some(line), lost) => {
-                self.ready.push_back(line.map_or_else(Entry::Damage, |object| Plan::of(&object).into()));
+                self.ready.push_back(line.map_or_else(Entry::Damage, |object| PlanEntry::of(&object).into()));
                 lost.into_iter().for_each(|record| self.ahead.push_front(record));
                 true
             }

@@ -16,9 +16,9 @@ pub enum Entry {
     /// A recorded call that no message shows: the predecessor's, or what damage left.
     Call(Box<CallRecord>),
     /// Messages were replaced by a summary.
-    Summary(Box<Summary>),
+    Summary(Box<SummaryEntry>),
     /// A plan was made or changed.
-    Plan(Box<Plan>),
+    Plan(Box<PlanEntry>),
     /// Something that cannot be read stood here.
     Damage(Damage),
 }
@@ -80,7 +80,7 @@ pub struct CallRecord {
 
 /// A line of `summaries.jsonl`, of this program or of its predecessor.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
+pub struct SummaryEntry {
     /// Its number.
     pub id: Option<u64>,
     /// The text that stands for the messages.
@@ -93,13 +93,15 @@ pub struct Summary {
     pub messages: Option<u64>,
     /// Estimated tokens it saved.
     pub tokens_saved: Option<u64>,
+    /// What asking for it cost, where the server said so.
+    pub usage: Option<Usage>,
     /// When, as it stands there.
     pub at: Option<String>,
 }
 
 /// A line of `planning.jsonl`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct PlanEntry {
     /// Its number.
     pub id: Option<u64>,
     /// `initial`, `revision` and so on.
@@ -110,14 +112,19 @@ pub struct Plan {
     pub at: Option<String>,
 }
 
+fn usage_in(object: &Object) -> Option<Usage> {
+    let usage = object.get("usage")?.as_object()?;
+    let number = |name| number_at(usage, name).unwrap_or_default();
+    Some(Usage {
+        prompt_tokens: number("prompt_tokens"),
+        completion_tokens: number("completion_tokens"),
+        cached_tokens: number("cached_tokens"),
+    })
+}
+
 impl Spoken {
     pub(super) fn of(object: &Object) -> Self {
         let calls = object.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let usage = object.get("usage").and_then(Value::as_object).map(|usage| Usage {
-            prompt_tokens: number_at(usage, "prompt_tokens").unwrap_or_default(),
-            completion_tokens: number_at(usage, "completion_tokens").unwrap_or_default(),
-            cached_tokens: number_at(usage, "cached_tokens").unwrap_or_default(),
-        });
         Self {
             seq: number_at(object, "seq"),
             role: text_at(object, "role").unwrap_or_default(),
@@ -126,7 +133,7 @@ impl Spoken {
             tokens: number_at(object, "tokens"),
             tool_name: text_at(object, "tool_name"),
             calls: calls.iter().map(Call::of).collect(),
-            usage,
+            usage: usage_in(object),
             record: None,
             output_file: None,
         }
@@ -172,7 +179,7 @@ impl CallRecord {
     }
 }
 
-impl Summary {
+impl SummaryEntry {
     pub(super) fn of(object: &Object) -> Self {
         let saved = || {
             let number = |name| number_at(object, name);
@@ -185,12 +192,13 @@ impl Summary {
             through_seq: number_at(object, "through_seq").or_else(|| number_at(object, "end_seq")),
             messages: number_at(object, "compressed_message_count"),
             tokens_saved: number_at(object, "tokens_saved").or_else(saved),
+            usage: usage_in(object),
             at: text_at(object, "created_at").or_else(|| text_at(object, "timestamp")),
         }
     }
 }
 
-impl Plan {
+impl PlanEntry {
     pub(super) fn of(object: &Object) -> Self {
         Self {
             id: number_at(object, "id"),
@@ -207,14 +215,14 @@ impl From<CallRecord> for Entry {
     }
 }
 
-impl From<Summary> for Entry {
-    fn from(summary: Summary) -> Self {
+impl From<SummaryEntry> for Entry {
+    fn from(summary: SummaryEntry) -> Self {
         Self::Summary(Box::new(summary))
     }
 }
 
-impl From<Plan> for Entry {
-    fn from(plan: Plan) -> Self {
+impl From<PlanEntry> for Entry {
+    fn from(plan: PlanEntry) -> Self {
         Self::Plan(Box::new(plan))
     }
 }

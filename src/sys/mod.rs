@@ -2,6 +2,7 @@
 //! tests. Nothing of our domain. Only this module touches `std::process`, signals, clocks and
 //! renames or removes files.
 
+pub mod beneath;
 pub mod clock;
 pub mod fault;
 pub mod file;

@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
 use super::signal;
 use crate::error::{Context as _, Error, Kind, Result};
+use crate::text::bytes_left_out;
 
 /// Name of the hidden subcommand that puts a child into its own session before it starts.
 pub const EXEC_SUBCOMMAND: &str = "__exec";
@@ -104,10 +105,15 @@ impl Captured {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.left_out_bytes > 0 {
-            bytes.extend(format!("\n[… {} bytes left out …]\n", self.left_out_bytes).bytes());
+            bytes.extend(bytes_left_out(self.left_out_bytes).bytes());
         }
         bytes.extend(&self.tail);
         bytes
+    }
+
+    /// What was written first, how many bytes were left out, and what was written last.
+    pub fn parts(&self) -> (&[u8], u64, Vec<u8>) {
+        (&self.head, self.left_out_bytes, self.tail.iter().copied().collect())
     }
 
     /// The same as text, invalid UTF-8 replaced.

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::{Workspace, suspicious};
 use crate::error::{Error, Kind, Result};
 use crate::sys::file;
-use crate::text::Redactor;
+use crate::text::{Redactor, inline_code};
 
 const HOLDS_SECRET: &str = "holds a secret of the agent";
 const OWN_REPOSITORY: &str = "a repository of its own";
@@ -176,8 +176,8 @@ impl Workspace {
         sorted.told = groups
             .into_iter()
             .map(|(place, reason, count)| match count {
-                1 => format!("`{place}` ({reason})"),
-                _ => format!("`{place}` ({count} files: {reason})"),
+                1 => format!("{} ({reason})", inline_code(&place)),
+                _ => format!("{} ({count} files: {reason})", inline_code(&place)),
             })
             .collect();
         sorted

@@ -215,6 +215,8 @@ pub fn failure(what: &str, finished: &Finished) -> Error {
     } else if says(&["dubious ownership"]) {
         let hint = "run as the user who owns it, or add it to safe.directory in the git configuration of that user";
         (Kind::Task, "the repository belongs to another user of this machine", hint)
+    } else if says(&["Remote branch", "couldn't find remote ref"]) {
+        (Kind::Task, "there is no such branch (any more)", "")
     } else if says(&[
         "does not exist",
         "not found",

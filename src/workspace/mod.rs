@@ -53,8 +53,11 @@ struct WorkspaceFile {
     url: String,
     /// Branch the work goes to.
     branch: String,
-    /// The remote's default branch; `None` when its HEAD is detached.
+    /// Branch a pull request goes into: the remote's default branch, `None` when its HEAD is detached.
     base_branch: Option<String>,
+    /// Tip of the base branch where the work goes to the head branch of a pull request, and no other.
+    #[serde(default)]
+    base_sha: Option<String>,
     /// Where the work begins: tip of the base, or of the branch that is continued.
     start_sha: String,
     /// Whether the branch was there before.
@@ -71,6 +74,8 @@ pub struct Prepared {
 }
 
 const FILE_NAME: &str = "workspace.json";
+/// What the base of a pull request is called in the tree, as people call the repository they forked.
+const BASE_REMOTE: &str = "upstream";
 
 impl Workspace {
     /// The directory a task's workspace has.
@@ -90,13 +95,14 @@ impl Workspace {
         let Some(bytes) = file::read(&dir.join(FILE_NAME))? else { return Ok(None) };
         let file: WorkspaceFile = serde_json::from_slice(&bytes)
             .context(Kind::Host, || format!("cannot read `{}`", dir.join(FILE_NAME).display()))?;
-        let as_before = || RepositorySource { url: file.url.clone(), credential: None };
+        let as_before = || RepositorySource { url: file.url.clone(), credential: None, change: None };
         let remote = remote.cloned().unwrap_or_else(as_before);
         Ok(Some(Self { dir, settings: settings.clone(), remote, file }))
     }
 
     /// Makes the workspace, or takes up the one that stands. `wish` is the branch the work should
-    /// go to; `is_over` says whether a branch's pull request was merged or closed.
+    /// go to, unless `remote` names one; `is_over` says whether a branch's pull request was merged or
+    /// closed.
     ///
     /// # Errors
     /// `Kind::Task` when this repository cannot be worked on, `Kind::Later` when it cannot be
@@ -126,6 +132,11 @@ impl Workspace {
         self.dir.join("scratch")
     }
 
+    /// Directory beside the tree for what the text editor needs to take edits back.
+    pub fn edits(&self) -> PathBuf {
+        self.dir.join("edits")
+    }
+
     /// Branch the work goes to.
     pub fn branch(&self) -> &str {
         &self.file.branch
@@ -134,6 +145,33 @@ impl Workspace {
     /// Branch a pull request should go into.
     pub fn base_branch(&self) -> Option<&str> {
         self.file.base_branch.as_deref()
+    }
+
+    /// Whether the work goes to the head branch of a pull request that is there already.
+    pub fn is_change(&self) -> bool {
+        self.file.base_sha.is_some()
+    }
+
+    /// What the pull request changes so far, as git lists it for people; empty where it is none.
+    ///
+    /// # Errors
+    /// `Kind::Host` when git cannot be started.
+    pub fn changes_so_far(&self) -> Result<String> {
+        let Some(base) = &self.file.base_sha else { return Ok(String::new()) };
+        // With a cut history there may be no common commit.
+        for range in [format!("{base}...{}", self.file.start_sha), format!("{base}..{}", self.file.start_sha)] {
+            let listed = self.bare().finish(["diff", "--stat=120", "--no-ext-diff", "--no-textconv", &range])?;
+            if listed.succeeded() {
+                return Ok(listed.stdout.to_text());
+            }
+        }
+        Ok(String::new())
+    }
+
+    /// Name of the base branch in the tree.
+    pub fn base_in_tree(&self) -> Option<String> {
+        let base = self.file.base_sha.as_ref().and(self.file.base_branch.as_ref());
+        base.map(|branch| format!("{BASE_REMOTE}/{branch}"))
     }
 
     /// The commit the work began at.

@@ -33,7 +33,8 @@ impl Workspace {
         Ok(branch::remote_branches(&self.toward_remote(), &self.remote.url, branch)?.remove(branch))
     }
 
-    /// Pushes `sha` to `branch`. Where the branch moved on meanwhile, to the next free name.
+    /// Pushes `sha` to `branch`. Where the branch moved on meanwhile: to the next free name, unless it
+    /// is that of a pull request.
     ///
     /// # Errors
     /// `Kind::Later` when the remote cannot be reached.
@@ -64,7 +65,10 @@ impl Workspace {
                 .find_map(|line| line.strip_prefix("!\t"))
                 .map(|line| line.split_once('\t').map_or(line, |(_, reason)| reason).to_owned());
             match refused {
-                Some(reason) if reason.contains("fetch first") || reason.contains("non-fast-forward") => {
+                Some(reason) if is_moved_on(&reason) && self.is_change() => {
+                    return Ok(Pushed::Refused(format!("the branch `{branch}` has got other commits meanwhile")));
+                }
+                Some(reason) if is_moved_on(&reason) => {
                     log::info!("`{branch}` has commits that are not ours; trying the next name");
                 }
                 // The server's own trouble, not its answer.
@@ -87,6 +91,10 @@ impl Workspace {
         }
         Ok(Pushed::Refused(format!("no free branch name beginning with `{branch}`")))
     }
+}
+
+fn is_moved_on(reason: &str) -> bool {
+    reason.contains("fetch first") || reason.contains("non-fast-forward")
 }
 
 /// What a hook or the server says about a refusal, on one line.

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::facts::Facts;
 use super::tally::{Source, Tally};
+use crate::chat::Usage;
 use crate::commands::figures::cost_json;
 use crate::context::{CallRecord, Damage, Entry, Spoken, Transcript};
-use crate::text::Redactor;
+use crate::text::{Redactor, printable_json};
 
 /// Raised when a field changes its meaning or goes.
 const VERSION: u32 = 1;
@@ -19,7 +20,7 @@ const VERSION: u32 = 1;
 /// # Errors
 /// What the output says.
 pub fn write(out: &mut dyn Write, redactor: &Redactor, facts: &Facts, transcript: Transcript) -> io::Result<()> {
-    let text = |value: Value| for_terminal(&redactor.mask_json(value).to_string());
+    let text = |value: Value| printable_json(&redactor.mask_json(value).to_string()).into_owned();
     let Value::Object(head) = head(facts) else { return Ok(()) };
     write!(out, "{{\n\"version\": {VERSION}")?;
     for (name, value) in head {
@@ -33,20 +34,6 @@ pub fn write(out: &mut dyn Write, redactor: &Redactor, facts: &Facts, transcript
         write!(out, "{comma}\n{}", text(entry_json(&entry)))?;
     }
     writeln!(out, "\n],\n\"cost\": {}\n}}", text(cost(facts, &tally)))
-}
-
-/// Control characters that JSON lets through are written as escapes, for whoever prints it.
-fn for_terminal(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for character in json.chars() {
-        if character.is_control() {
-            // Inside of a text: serde_json puts no other control character anywhere.
-            out.push_str(&format!("\\u{:04x}", u32::from(character)));
-        } else {
-            out.push(character);
-        }
-    }
-    out
 }
 
 fn head(facts: &Facts) -> Value {
@@ -92,7 +79,7 @@ fn entry_json(entry: &Entry) -> Value {
             json!({
                 "id": summary.id, "text": summary.text, "from_seq": summary.from_seq,
                 "through_seq": summary.through_seq, "messages": summary.messages,
-                "tokens_saved": summary.tokens_saved, "at": summary.at,
+                "tokens_saved": summary.tokens_saved, "usage": summary.usage.map(usage), "at": summary.at,
             }),
         ),
         Entry::Plan(plan) => {
@@ -115,11 +102,7 @@ fn message(message: &Spoken) -> Value {
         "tokens": message.tokens,
         "tool_name": message.tool_name,
         "calls": calls,
-        "usage": message.usage.map(|usage| json!({
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "cached_tokens": usage.cached_tokens,
-        })),
+        "usage": message.usage.map(usage),
         "record": message.record.as_ref().map(|record| json!({
             "seq": record.seq,
             "is_error": record.error.is_some(),
@@ -128,6 +111,14 @@ fn message(message: &Spoken) -> Value {
             "at": record.at,
         })),
         "output_file": message.output_file,
+    })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
     })
 }
 

@@ -2,6 +2,7 @@
 //! all of it.
 
 use super::facts::Facts;
+use crate::chat::Usage;
 use crate::context::{CallRecord, Cost, Entry};
 
 /// The counts so far.
@@ -24,7 +25,7 @@ pub struct Tally {
 pub enum Source {
     /// Rows of `llm_calls`.
     LlmCalls,
-    /// `usage` in `messages.jsonl`: no failed calls, no times, no phases.
+    /// `usage` in `messages.jsonl` and `summaries.jsonl`: no failed calls, no times, no phases.
     Messages,
 }
 
@@ -45,15 +46,7 @@ impl Tally {
             Entry::Message(message) => {
                 if message.role == "assistant" {
                     self.replies += 1;
-                    let usage = message.usage.unwrap_or_default();
-                    self.reported = self.reported.plus(Cost {
-                        calls: 1,
-                        prompt_tokens: usage.prompt_tokens,
-                        completion_tokens: usage.completion_tokens,
-                        cached_tokens: usage.cached_tokens,
-                        estimated_calls: u64::from(message.usage.is_none()),
-                        ..Cost::default()
-                    });
+                    self.count_usage(message.usage);
                 }
                 message.record.iter().for_each(|record| self.count_call(record));
                 if message.at.is_some() {
@@ -61,8 +54,26 @@ impl Tally {
                 }
             }
             Entry::Call(record) => self.count_call(record),
-            Entry::Summary(_) | Entry::Plan(_) | Entry::Damage(_) => {}
+            Entry::Summary(summary) => {
+                // One without a cost may have been made without a model.
+                if summary.usage.is_some() {
+                    self.count_usage(summary.usage);
+                }
+            }
+            Entry::Plan(_) | Entry::Damage(_) => {}
         }
+    }
+
+    fn count_usage(&mut self, told: Option<Usage>) {
+        let usage = told.unwrap_or_default();
+        self.reported = self.reported.plus(Cost {
+            calls: 1,
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+            cached_tokens: usage.cached_tokens,
+            estimated_calls: u64::from(told.is_none()),
+            ..Cost::default()
+        });
     }
 
     fn count_call(&mut self, record: &CallRecord) {

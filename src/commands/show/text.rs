@@ -8,7 +8,7 @@ use super::block::{self, Limit, lines_of_text, lines_of_value};
 use super::facts::Facts;
 use super::tally::Tally;
 use crate::commands::figures::{cost_text, duration_text};
-use crate::context::{Call, CallRecord, Ending, Entry, Plan, Spoken, Summary, Transcript};
+use crate::context::{Call, CallRecord, Ending, Entry, PlanEntry, Spoken, SummaryEntry, Transcript};
 use crate::sys::clock;
 use crate::text::{Paint, Redactor, Style, printable_line};
 
@@ -171,7 +171,7 @@ impl Page<'_> {
         }
     }
 
-    fn summary(&mut self, summary: &Summary) -> io::Result<()> {
+    fn summary(&mut self, summary: &SummaryEntry) -> io::Result<()> {
         let number = summary.id.map_or_else(String::new, |id| format!(" {id}"));
         let mut parts = vec![(Style::Title, format!("summary{number}"))];
         parts.extend(summary.at.as_deref().map(|at| (Style::Faint, time_text(at))));
@@ -187,7 +187,7 @@ impl Page<'_> {
         self.block(4, lines_of_text(&self.redactor.mask(&summary.text)), WORDS, false)
     }
 
-    fn plan(&mut self, plan: &Plan) -> io::Result<()> {
+    fn plan(&mut self, plan: &PlanEntry) -> io::Result<()> {
         let number = plan.id.map_or_else(String::new, |id| format!(" {id}"));
         let mut parts = vec![(Style::Title, format!("plan{number}"))];
         if !plan.kind.is_empty() {

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use crate::chat::Arguments;
 use crate::ports::{ToolResult, ToolServer, ToolSpec};
-use crate::sys::process::Ending;
+use crate::sys::process::{Captured, Ending};
 use crate::task::TaskId;
+use crate::text::{ProgramOutput, escaped};
 
 pub use host::Host;
 
@@ -96,16 +97,21 @@ impl CommandExecutor {
             Ending::TimedOut => (None, Some(format!("killed: it ran longer than {} s", timeout.as_secs()))),
             Ending::Interrupted => (None, Some("killed: the agent was asked to stop".to_owned())),
         };
+        let (stdout, stderr) = (shown(&finished.stdout), shown(&finished.stderr));
         let mut report = json!({
             "exit_code": exit_code,
-            "stdout": finished.stdout.to_text(),
-            "stderr": finished.stderr.to_text(),
+            "stdout": stdout.text,
+            "stderr": stderr.text,
             "duration_ms": u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
         });
         if let Some(ended) = ended {
             report["ended"] = ended.into();
         }
-        Ok(ToolResult { text: report.to_string(), is_error: false, exit_code })
+        let whole = (!stdout.is_whole || !stderr.is_whole).then(|| {
+            let (stdout, stderr) = (finished.stdout.to_bytes(), finished.stderr.to_bytes());
+            format!("stdout:\n{}\nstderr:\n{}\n", escaped(&stdout), escaped(&stderr))
+        });
+        Ok(ToolResult { text: report.to_string(), whole, is_error: false, exit_code })
     }
 }
 
@@ -138,6 +144,11 @@ impl ToolServer for CommandExecutor {
     fn call(&mut self, _tool: &str, arguments: &Arguments) -> ToolResult {
         self.execute(arguments).unwrap_or_else(ToolResult::error)
     }
+}
+
+fn shown(stream: &Captured) -> ProgramOutput {
+    let (head, left_out_bytes, tail) = stream.parts();
+    ProgramOutput::from_parts(head, left_out_bytes, &tail)
 }
 
 fn text<'a>(arguments: &'a Arguments, name: &str) -> Result<Option<&'a str>, String> {

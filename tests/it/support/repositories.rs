@@ -172,5 +172,5 @@ pub fn commit_held(workspace: &Workspace) -> (String, String) {
 
 /// A remote that needs nothing to open it.
 pub fn source(url: &str) -> coding_agent::ports::RepositorySource {
-    coding_agent::ports::RepositorySource { url: url.to_owned(), credential: None }
+    coding_agent::ports::RepositorySource { url: url.to_owned(), credential: None, change: None }
 }
