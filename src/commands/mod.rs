@@ -4,6 +4,7 @@ mod consume;
 mod demo;
 mod figures;
 mod produce;
+mod sandbox;
 mod setup;
 mod show;
 mod status;

@@ -147,7 +147,11 @@ fn as_text(report: &Value) -> String {
         }
     }
     if let Some(problem) = report["database_problem"].as_str() {
-        let _ = writeln!(text, "tasks.db cannot be read, so what ended and what it cost is missing: {problem}");
+        let _ = writeln!(
+            text,
+            "tasks.db cannot be read, so what ended and what it cost is missing: {}",
+            printable_line(problem)
+        );
     }
     text
 }

@@ -31,8 +31,8 @@ pub struct Compaction<'a> {
     /// The next summary is not worth its price before the compressible part has grown to this.
     again_above: u64,
     steps: Steps,
-    /// A count that told of a dropped front, not yet confirmed by the next one.
-    suspect: Option<u64>,
+    /// The last count told of a dropped front.
+    has_doubt: bool,
     ignores_counts: bool,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Compaction<'a> {
             most_estimated: u64::MAX,
             again_above: 0,
             steps: Steps::default(),
-            suspect: None,
+            has_doubt: false,
             ignores_counts: false,
         }
     }
@@ -88,10 +88,18 @@ impl<'a> Compaction<'a> {
                 shorten(context, excess + self.most(llm.model()) / 10)?;
             }
         }
-        let window = llm.model().context_tokens;
-        Ok((self.excess(llm.model(), context) > 0).then(|| {
-            let needed = self.estimate(context) as f64 * self.ratio;
-            format!("the conversation of about {needed:.0} tokens no longer fits the model's window of {window} tokens")
+        if self.excess(llm.model(), context) == 0 {
+            return Ok(None);
+        }
+        let needed = (self.estimate(context) as f64 * self.ratio) as u64;
+        Ok(Some(if self.most_estimated == u64::MAX {
+            let window = llm.model().context_tokens;
+            format!("the conversation of about {needed} tokens no longer fits the model's window of {window} tokens")
+        } else {
+            let most = (self.most_estimated as f64 * self.ratio) as u64;
+            format!(
+                "the conversation of about {needed} tokens is more than the model's server takes, about {most} tokens"
+            )
         }))
     }
 
@@ -118,32 +126,39 @@ impl<'a> Compaction<'a> {
 
     /// Looks at the count a server gave for the request just sent. Whether the reply can be trusted:
     /// a count far below the estimate means that the server dropped the front of the request and
-    /// said nothing (case C15). Such a count shrinks the conversation once; when the next one is far
-    /// below as well it is the counts that are wrong.
+    /// said nothing (case C15). Then the conversation is made as short as what was read, and asked
+    /// with again. When the next count is far below as well it is the counts that are wrong.
     ///
     /// # Errors
     /// As [`Compressor::compress`].
     pub fn trusts(&mut self, usage: Option<Usage>, llm: &mut dyn Llm, context: &mut TaskContext) -> Result<bool> {
-        let Some(counted) = usage.map(|usage| usage.prompt_tokens) else { return Ok(true) };
+        let (Some(counted), Some(settings)) = (usage.map(|usage| usage.prompt_tokens), self.settings) else {
+            return Ok(true);
+        };
+        if self.ignores_counts {
+            return Ok(true);
+        }
         let estimate = self.estimate(context);
+        let had_doubt = std::mem::take(&mut self.has_doubt);
         if counted.saturating_mul(FAR_BELOW) >= estimate {
             self.ratio = (counted as f64 / estimate.max(1) as f64).min(MOST_RATIO);
-            if let Some(window) = self.suspect.take() {
-                self.most_estimated = self.most_estimated.min(window);
-            }
             return Ok(true);
         }
-        if counted < SMALLEST_WINDOW_TOKENS || self.ignores_counts || self.settings.is_none() {
+        if counted < SMALLEST_WINDOW_TOKENS {
             return Ok(true);
         }
-        log::warn!("the server counted {counted} tokens in a request of about {estimate}: it may drop the front of it");
-        if self.suspect.take().is_some() {
+        if had_doubt {
+            log::warn!("the server's counts of tokens are not looked at any more; they are far from what is sent");
             self.ignores_counts = true;
             return Ok(true);
         }
-        self.suspect = Some(counted);
+        log::warn!(
+            "the server counted {counted} tokens in a request of about {estimate}: it may drop the front of it; \
+             set context_length to the window it really has"
+        );
+        self.has_doubt = true;
         let most_estimated = std::mem::replace(&mut self.most_estimated, counted);
-        let mut saved = self.settings.map_or(Ok(0), |settings| self.compress(settings, llm, context))?;
+        let mut saved = self.compress(settings, llm, context)?;
         let excess = self.estimate(context).saturating_sub(counted);
         if excess > 0 {
             saved += shorten(context, excess)?;

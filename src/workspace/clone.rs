@@ -145,6 +145,10 @@ fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Res
 pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
     let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
     while let Some(dir) = dirs.pop() {
+        // A model can put a link in its place, which leads out of the tree.
+        if dir.is_symlink() {
+            continue;
+        }
         for name in file::names(&dir).unwrap_or_default() {
             let path = dir.join(&name);
             if name.ends_with(".lock") {

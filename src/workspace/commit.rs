@@ -70,7 +70,8 @@ impl Workspace {
             WorkState::Held(sha, reason)
         } else {
             let sha = self.intended(sha)?;
-            if self.in_tree().says_yes(["diff", "--quiet", "--no-ext-diff", &self.file.start_sha, &sha])? {
+            self.take_in(&sha)?;
+            if self.commits().says_yes(["diff", "--quiet", "--no-ext-diff", &self.file.start_sha, &sha])? {
                 WorkState::Unchanged
             } else if let Some(reason) = self.audit(&sha, redactor)? {
                 WorkState::Held(sha, reason)
@@ -89,7 +90,8 @@ impl Workspace {
         let path = std::path::absolute(path).map_err(|source| file::error("write", path, source))?;
         let output = format!("--output={}", path.display());
         let args = ["diff", "--binary", "--no-ext-diff", "--no-textconv", &output, &self.file.start_sha, sha];
-        self.in_tree().run("cannot keep the work as a patch", args).map(drop)
+        self.take_in(sha)?;
+        self.commits().run("cannot keep the work as a patch", args).map(drop)
     }
 
     /// A rebase or merge that was begun and not ended, or its conflicts (case C51).
@@ -206,7 +208,7 @@ impl Workspace {
         file::replace(&list, &paths.join(&0))?;
         let from_file = format!("--pathspec-from-file={}", list.display());
         let args = command.iter().copied().chain([from_file.as_str(), "--pathspec-file-nul"]);
-        self.in_tree().run(what, args).map(drop)
+        self.in_tree().reading(&list).run(what, args).map(drop)
     }
 
     fn rev_parse(&self, name: &str) -> Result<Option<String>> {
@@ -241,7 +243,7 @@ impl Workspace {
     /// What the commits of the model hold that must not leave this machine.
     fn audit(&self, sha: &str, redactor: &Redactor) -> Result<Option<String>> {
         let what = "cannot look through the commits";
-        let git = self.in_tree();
+        let git = self.commits();
         let range = format!("{}..{sha}", self.file.start_sha);
         // Every commit, not only the last state: a secret that was removed again is pushed all the same.
         // `-c`, and `-m` below: what a merge itself brought in, which `log` leaves out otherwise.

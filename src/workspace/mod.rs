@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Kind, Result};
 use crate::ports::RepositorySource;
+use crate::sys::bubblewrap::Bubblewrap;
 use crate::sys::{fault, file};
 use crate::task::TaskId;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub author_email: String,
     /// What the environment of git calls may hold (PATH, HOME, proxies).
     pub env: Vec<(String, OsString)>,
+    /// What keeps git calls in the tree inside: a model can make git start programs there.
+    pub sandbox: Option<Bubblewrap>,
 }
 
 /// One task's repositories.
@@ -211,6 +214,11 @@ impl Workspace {
     /// `repo.git` with what opens the remote: for calls that talk to it, and no others.
     fn toward_remote(&self) -> Git {
         self.bare().toward(&self.remote)
+    }
+
+    /// `repo.git` for looking at commits that are in it.
+    fn commits(&self) -> Git {
+        Git::bare_alone(&self.dir.join("repo.git"), &self.settings)
     }
 
     fn in_tree(&self) -> Git {

@@ -89,8 +89,9 @@ fn head_summary_tail() {
     let mut context = filled(&store, &long());
     let archive = std::fs::read(store.file("messages.jsonl")).unwrap();
     let before = context.messages.current_token_count();
-    let usage = Some(Usage { prompt_tokens: 900, completion_tokens: 30, cached_tokens: 0 });
-    let mut llm = Summarizer::new([Ok(Reply { usage, ..says_summary(&format!("{NOTES} hunter2hunter2")) })]);
+    let usage = Usage { prompt_tokens: 900, completion_tokens: 30, cached_tokens: 0 };
+    let mut llm =
+        Summarizer::new([Ok(Reply { usage: Some(usage), ..says_summary(&format!("{NOTES} hunter2hunter2")) })]);
     let done = compress(&mut context, &mut llm).unwrap();
     let Compressed::Saved(saved) = done else { panic!("{done:?}") };
     let current = context.messages.current().to_vec();
@@ -133,7 +134,7 @@ fn head_summary_tail() {
     assert_eq!((context.messages.head_len(), context.messages.next_seq()), (2, 23));
     assert_eq!(
         (context.summaries.latest_summary().unwrap().starts_with(NOTES), context.summaries.usage()),
-        (true, usage.unwrap())
+        (true, usage)
     );
     let lines = std::fs::read(store.file("current.jsonl")).unwrap();
     context.messages.add(turn(10, 1, "")[0].clone(), None).unwrap();

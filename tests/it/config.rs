@@ -676,7 +676,6 @@ fn unbuilt_features_are_refused() {
         ("user_config_api: {enabled: true}", "user_config_api.enabled: true"),
         ("command_executor: {backend: docker}", "command_executor.backend: docker"),
         ("command_executor: {backend: podman}", "command_executor.backend: podman"),
-        ("command_executor: {backend: bubblewrap}", "command_executor.backend: bubblewrap"),
         ("command_executor: {environments: {a: b}}", "command_executor.environments"),
         ("command_executor: {default_environment: a}", "command_executor.default_environment"),
         ("mcp_servers: [{mcp_server_name: a, command: [x]}]", "mcp_servers"),

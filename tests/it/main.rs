@@ -9,6 +9,7 @@ mod chat;
 mod cli;
 mod command_executor;
 mod compression;
+mod compression_in_the_loop;
 mod concurrency;
 mod config;
 #[cfg(feature = "faults")]
@@ -34,6 +35,7 @@ mod openai_reach;
 mod openai_replies;
 mod outcomes;
 mod prompts;
+mod sandbox;
 mod secrets;
 mod show;
 mod show_damaged;

@@ -392,26 +392,30 @@ fn whatever_is_damaged_show_shows_the_rest() {
 #[test]
 fn memory_does_not_grow_with_the_history() {
     let world = with_directory();
-    // Address space in KiB: twice what the program needs for an empty directory, a third of this history.
-    let limited = |form: &str| {
-        let script = format!("ulimit -v 40000; exec '{BINARY}' show old {form}");
+    // Address space in KiB. An empty directory needs some 18,000; these histories held in memory would
+    // need twice the rest.
+    let limited = |form: &str, limit_kib: u32| {
+        let script = format!("ulimit -v {limit_kib}; exec '{BINARY}' show old {form}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).current_dir(world.path(".")).env_clear();
         let output = command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().unwrap();
         assert!(output.status.success(), "{form}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    limited("");
-    let mut messages = String::new();
-    for seq in 1..=100_000 {
-        let role = ["assistant", "user"][seq % 2];
-        messages.push_str(&format!("{{\"seq\":{seq},\"role\":\"{role}\",\"content\":\"m\",\"timestamp\":\"{AT}\"}}\n"));
-    }
-    world.write("contexts/completed/old/messages.jsonl", &messages);
-    let text = limited("");
+    let history = |count: usize| {
+        let line = |seq: usize| {
+            let role = ["assistant", "user"][seq % 2];
+            format!("{{\"seq\":{seq},\"role\":\"{role}\",\"content\":\"m\",\"timestamp\":\"{AT}\"}}\n")
+        };
+        world.write("contexts/completed/old/messages.jsonl", &(1..=count).map(line).collect::<String>());
+    };
+    history(100_000);
+    let text = limited("", 40_000);
     assert!(text.contains("\n#100000 model  ") && text.contains("  50000 calls, "), "to its end");
-    assert!(limited("--json").lines().filter(|line| line.starts_with("{\"at\":")).count() == 100_000);
+    history(40_000);
+    let json = limited("--json", 28_000);
+    assert_eq!(json.lines().filter(|line| line.starts_with("{\"at\":")).count(), 40_000);
     // One line that alone is larger than the whole limit.
     world.write("contexts/completed/old/messages.jsonl", &"x".repeat(45_000_000));
-    assert!(limited("").contains("!! line 1 of messages.jsonl cannot be read: it is longer than 8 MiB"));
+    assert!(limited("", 40_000).contains("!! line 1 of messages.jsonl cannot be read: it is longer than 8 MiB"));
 }

@@ -76,6 +76,7 @@ impl Repositories {
                 ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
                 ("HOME".into(), OsString::from(self.path("home"))),
             ],
+            sandbox: None,
         }
     }
 
