@@ -8,6 +8,7 @@ mod bad_input;
 mod chat;
 mod cli;
 mod command_executor;
+mod comment;
 mod concurrency;
 mod config;
 #[cfg(feature = "faults")]
