@@ -10,6 +10,7 @@ mod cli;
 mod command_executor;
 mod compression;
 mod compression_in_the_loop;
+mod comment;
 mod concurrency;
 mod config;
 #[cfg(feature = "faults")]
