@@ -1,9 +1,12 @@
 //! The conversation with a model, free of any provider: messages, tool calls and results, usage,
 //! the token estimate, and the rules a strict server applies to a history.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
+
+use crate::text::without_controls;
 
 /// Arguments of a tool call: always an object.
 pub type Arguments = Map<String, Value>;
@@ -65,9 +68,15 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of `role` with text alone.
+    /// A message of `role` with text alone. Control characters in it become visible: some servers
+    /// refuse them, and no reader sees them.
     pub fn text(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None, tool_name: None }
+        let content = content.into();
+        let content = match without_controls(&content) {
+            Cow::Borrowed(_) => content,
+            Cow::Owned(visible) => visible,
+        };
+        Self { role, content, tool_calls: Vec::new(), tool_call_id: None, tool_name: None }
     }
 
     /// A message of the model.
@@ -103,6 +112,14 @@ pub struct Usage {
     pub cached_tokens: u64,
 }
 
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt_tokens += other.prompt_tokens;
+        self.completion_tokens += other.completion_tokens;
+        self.cached_tokens += other.cached_tokens;
+    }
+}
+
 /// Estimated tokens of a text (first seed, `add_message`): characters / 4, or / 2 when at least half
 /// of them are Japanese (U+3000–U+30FF, U+3400–U+9FFF, U+FF00–U+FFEF); integer division.
 pub fn estimate_tokens(text: &str) -> u64 {
@@ -127,6 +144,9 @@ pub fn check_history(messages: &[Message]) -> Result<(), String> {
         let at = |what: &str| Err(format!("message {index} ({}): {what}", message.role.name()));
         if !message.tool_calls.is_empty() && message.role != Role::Assistant {
             return at("only the model calls tools");
+        }
+        if message.role == Role::System && index > 0 {
+            return at("standing orders stand first");
         }
         if message.role == Role::Tool {
             let Some(id) = message.tool_call_id.as_deref() else {

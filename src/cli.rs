@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lexopt::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::sys::process::EXEC_SUBCOMMAND;
+use crate::sys::launcher::EXEC_SUBCOMMAND;
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,10 +11,12 @@ use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::error::{Context, Kind, Result};
 use crate::sys::{clock, file, lock};
-use crate::text::Redactor;
+use crate::text::{Redactor, head_and_tail, printable_line};
 
 /// A larger log file is put aside.
 const ROTATE_AT_BYTES: u64 = 10 << 20;
+/// More of one record helps nobody and pushes the others out.
+const LONGEST_RECORD_BYTES: usize = 16 << 10;
 /// Old files kept beside the current one: three in all.
 const OLD_FILES: u32 = 2;
 
@@ -52,8 +54,10 @@ fn logger(level: LevelFilter, target: Target, redactor: Redactor, with_time: boo
     let mut builder = Builder::new();
     builder.filter_level(level).target(target);
     builder.format(move |out, record| {
+        let text = redactor.mask(&record.args().to_string());
         // One record, one line: a text from outside must not be able to fake a second one.
-        let text = one_record(&redactor.mask(&record.args().to_string()));
+        let text = head_and_tail(&text, LONGEST_RECORD_BYTES, None);
+        let text = printable_line(&text);
         let level = record.level().as_str().to_lowercase();
         if with_time {
             writeln!(out, "{} {level:<5} [{}] {text}", clock::now_rfc3339(), std::process::id())
@@ -64,22 +68,6 @@ fn logger(level: LevelFilter, target: Target, redactor: Redactor, with_time: boo
         }
     });
     builder.build()
-}
-
-/// Line breaks indent what follows; other characters that move a terminal's cursor or break a line
-/// are shown as escapes.
-fn one_record(text: &str) -> String {
-    let mut record = String::with_capacity(text.len());
-    for character in text.replace("\r\n", "\n").chars() {
-        match character {
-            '\n' => record.push_str("\n  "),
-            '\t' => record.push('\t'),
-            '\u{2028}' | '\u{2029}' => record.extend(character.escape_unicode()),
-            _ if character.is_control() => record.extend(character.escape_unicode()),
-            _ => record.push(character),
-        }
-    }
-    record
 }
 
 struct Both {

@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         let invocation = cli::parse(std::env::args_os().skip(1))?;
         if let Command::Exec(args) = &invocation.command {
             // 127 is what a shell says when it cannot start a program.
-            print_error(&sys::process::exec_in_own_session(args));
+            print_error(&sys::launcher::exec_in_own_session(args));
             return Ok(127);
         }
         sys::process::shut_off_from_others();
@@ -27,5 +27,5 @@ fn main() -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "an error has to be told somewhere")]
 fn print_error(error: &coding_agent::error::Error) {
-    eprintln!("coding-agent: {error:#}");
+    eprintln!("coding-agent: {}", coding_agent::text::printable(&format!("{error:#}")));
 }

@@ -29,7 +29,7 @@ pub trait Forge {
     fn candidates(&self) -> Result<Candidates>;
     /// The item as it is now; `None` when it does not exist (any more).
     fn item(&self, key: &TaskKey) -> Result<Option<Item>>;
-    /// All comments, oldest first.
+    /// All comments, oldest first; for a pull or merge request its reviews are among them.
     fn comments(&self, key: &TaskKey) -> Result<Vec<Comment>>;
     /// Posts a comment; not idempotent. Returns its id.
     fn post_comment(&self, key: &TaskKey, body: &str) -> Result<String>;
@@ -41,7 +41,8 @@ pub trait Forge {
     fn remove_label(&self, key: &TaskKey, label: &str) -> Result<()>;
     /// Whether `user` may write to the item's repository.
     fn may_write(&self, key: &TaskKey, user: &str) -> Result<bool>;
-    /// Where the item's repository is cloned from and pushed to.
+    /// Where the item's repository is cloned from and pushed to. `Kind::Task` where it is known
+    /// beforehand that nothing can be pushed.
     fn repository(&self, key: &TaskKey) -> Result<RepositorySource>;
     /// The newest pull request from `branch`; `None` when there is none or the forge has no such thing.
     fn find_pull_request(&self, key: &TaskKey, branch: &str) -> Result<Option<PullRequest>>;
@@ -79,16 +80,40 @@ pub struct Item {
     pub location: String,
     /// Repository for people and for the record: `owner/repo`, a project path, or what the issue file says.
     pub repository: String,
-    /// Head branch of a pull or merge request.
-    pub source_branch: Option<String>,
+    /// What a pull or merge request adds; `None` for issues.
+    pub change: Option<Change>,
+}
+
+/// What a pull or merge request has that an issue has not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Branch with the change.
+    pub head_branch: String,
+    /// Branch it should go into.
+    pub base_branch: String,
+    /// Logins of those asked for a review, first asked first.
+    pub reviewers: Vec<String>,
 }
 
 impl Item {
+    /// The person the work is for: the author; where that is `bot_login` itself, the first reviewer
+    /// who was asked. `None` where nobody is known.
+    pub fn requester(&self, bot_login: &str) -> Option<&str> {
+        let person = |login: &&str| !login.eq_ignore_ascii_case(bot_login) && *login != GHOST;
+        let reviewers = self.change.iter().flat_map(|change| &change.reviewers);
+        let of_ours = self.author.eq_ignore_ascii_case(bot_login);
+        let reviewer = || of_ours.then(|| reviewers.map(String::as_str).find(person)).flatten();
+        Some(self.author.as_str()).filter(person).or_else(reviewer)
+    }
+
     /// Whether the item carries `label` (forges compare names without case).
     pub fn has_label(&self, label: &str) -> bool {
         self.labels.iter().any(|name| name.to_lowercase() == label.to_lowercase())
     }
 }
+
+/// Login that stands for a deleted account.
+pub const GHOST: &str = "ghost";
 
 /// State of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +137,30 @@ pub struct Comment {
     pub body: String,
     /// RFC 3339, UTC.
     pub created_at: String,
+    /// What a review decided, in the forge's word (`CHANGES_REQUESTED`); `None` for other comments.
+    pub verdict: Option<String>,
+    /// What it says on single lines of a change.
+    pub remarks: Vec<Remark>,
+}
+
+/// A remark on a line of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// File, from the top of the repository.
+    pub path: String,
+    /// Line in the new file; `None` when it is gone by now.
+    pub line: Option<u64>,
+    /// The part of the difference it stands at.
+    pub diff_hunk: String,
+    /// Body, Markdown.
+    pub body: String,
+}
+
+impl Comment {
+    /// Whether it says nothing.
+    pub fn is_blank(&self) -> bool {
+        self.body.trim().is_empty() && self.remarks.iter().all(|remark| remark.body.trim().is_empty())
+    }
 }
 
 /// A repository to clone from and push to.
@@ -121,6 +170,19 @@ pub struct RepositorySource {
     pub url: String,
     /// What opens it over HTTPS; `None` where nothing is needed or git knows by itself.
     pub credential: Option<Credential>,
+    /// The branches of a pull or merge request; `None` where the work goes to a branch of its own.
+    pub change: Option<ChangeSource>,
+}
+
+/// Where the two branches of a pull or merge request are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeSource {
+    /// Branch of the repository where the work begins and where it goes.
+    pub head_branch: String,
+    /// Branch it should go into.
+    pub base_branch: String,
+    /// URL of the repository of the base branch: another one where the head is in a fork.
+    pub base_url: String,
 }
 
 /// A name and a password for HTTP Basic authentication.
@@ -162,7 +224,8 @@ pub trait Llm {
     fn model(&self) -> &ModelProfile;
     /// Fails with `Kind::Host` when the model cannot be used at all; called before the first claim.
     fn probe(&mut self) -> Result<()>;
-    /// One reply to a valid history.
+    /// One reply to a valid history. A request that is too long is an error of the task that says so
+    /// (`Error::is_too_large`).
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply>;
 }
 
@@ -200,7 +263,7 @@ pub struct Request<'a> {
     pub task: TaskId,
     /// What the reply is for: a word for the ledger (`loop`, `summary`).
     pub phase: &'static str,
-    /// How many replies this task had before.
+    /// How many replies this task had before; in the phase `summary`, how many summaries.
     pub turn: u64,
     /// The history; passes `chat::check_history`.
     pub messages: &'a [Message],
@@ -267,6 +330,8 @@ pub trait ToolServer {
 pub struct ToolResult {
     /// Text for the model.
     pub text: String,
+    /// All of it, where `text` shows less; for a file beside the history.
+    pub whole: Option<String>,
     /// Whether the tool failed.
     pub is_error: bool,
     /// Exit code, where a command ran to its end.
@@ -276,12 +341,12 @@ pub struct ToolResult {
 impl ToolResult {
     /// A result that worked.
     pub fn good(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false, exit_code: None }
+        Self { text: text.into(), whole: None, is_error: false, exit_code: None }
     }
 
     /// A failure, with what the model can do about it.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true, exit_code: None }
+        Self { text: text.into(), whole: None, is_error: true, exit_code: None }
     }
 }
 

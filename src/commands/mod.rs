@@ -3,6 +3,7 @@
 mod consume;
 mod demo;
 mod produce;
+mod sandbox;
 mod setup;
 mod status;
 
@@ -11,7 +12,7 @@ use crate::config::Config;
 use crate::error::{Error, Exit, Result};
 use crate::logging::{self, LogSettings};
 use crate::sys::signal;
-use crate::text::Redactor;
+use crate::text::{Redactor, printable};
 
 use setup::Setup;
 
@@ -77,8 +78,9 @@ fn work(setup: &Setup, mode: Mode) -> Result<Exit> {
     })))
 }
 
+/// Prints to stdout; what foreign text would do to a terminal is made visible.
 fn print(text: &str) {
     use std::io::Write as _;
     // A reader that went away (`| head`) is no error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(printable(text).as_bytes());
 }

@@ -65,13 +65,14 @@ impl Pass<'_> {
             log::info!("{key}: not queued, it does not carry the label any more");
             return Ok(());
         };
-        if item.author == "ghost" {
-            log::warn!("{key}: its author is unknown; worked on with the base configuration");
+        let user = item.requester(self.forge.bot_login()).map(str::to_owned);
+        if user.is_none() {
+            log::warn!("{key}: nobody is known for whom it is; worked on with the base configuration");
         }
         let message = TaskMessage {
             key: item.key.clone(),
             uuid: TaskId::new_v4(),
-            user: Some(item.author.clone()),
+            user,
             enqueued_at: clock::now_rfc3339(),
             paused_context_path: None,
         };

@@ -11,6 +11,7 @@ use crate::queue::{Entry, Spool, State};
 use crate::sys::clock;
 use crate::sys::file::Sync;
 use crate::task::TaskMessage;
+use crate::text::{printable_json, printable_line};
 
 /// Finished tasks shown.
 const LAST_FINISHED: u32 = 10;
@@ -40,7 +41,7 @@ pub fn status(config: &Config, as_json: bool) -> Result<String> {
         })
         .collect();
     report["last_finished"] = finished.into();
-    Ok(if as_json { format!("{report:#}\n") } else { as_text(&report) })
+    Ok(if as_json { printable_json(&format!("{report:#}\n")).into_owned() } else { as_text(&report) })
 }
 
 fn task_facts(message: &TaskMessage) -> Value {
@@ -83,7 +84,7 @@ fn as_text(report: &Value) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{title}: {}", rows.len());
         for row in rows {
-            let _ = writeln!(text, "  {}", row_text(key, row));
+            let _ = writeln!(text, "  {}", printable_line(&row_text(key, row)));
         }
     }
     text

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context, Error, Kind, Result};
 use crate::sys::file;
 use crate::task::{Outcome, OutcomeKind};
+use crate::text::printable_json;
 
 const FILE_NAME: &str = "outcome.json";
 
@@ -152,9 +153,8 @@ impl OutcomeFile {
             notes: self.notes.clone(),
             steps_done: self.steps_done.clone(),
         };
-        let mut bytes = serde_json::to_vec_pretty(&wire).context(Kind::Bug, || "cannot write an outcome".into())?;
-        bytes.push(b'\n');
-        file::replace(&dir.join(FILE_NAME), &bytes)
+        let json = serde_json::to_string_pretty(&wire).context(Kind::Bug, || "cannot write an outcome".into())?;
+        file::replace(&dir.join(FILE_NAME), format!("{}\n", printable_json(&json)).as_bytes())
     }
 
     /// Forgets the decision of a paused task, which is about to be resumed.

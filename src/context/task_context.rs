@@ -3,10 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{MessageStore, Metadata, OutcomeFile, Statistics, ToolStore};
+use super::compressor::remove_temporaries;
+use super::{MessageStore, Metadata, OutcomeFile, PlanningHistory, Statistics, SummaryStore, ToolStore};
 use crate::error::{Error, Result};
 use crate::sys::file::{self, Sync};
 use crate::task::{OutcomeKind, TaskId, TaskMessage};
+use crate::text::printable;
 
 /// Where a task's directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,10 @@ pub struct TaskContext {
     contexts: Contexts,
     /// The conversation.
     pub messages: MessageStore,
+    /// What was put into the place of older messages.
+    pub summaries: SummaryStore,
+    /// The plans.
+    pub planning: PlanningHistory,
     /// The record of tool calls.
     pub tools: ToolStore,
     /// Which task it is.
@@ -150,9 +156,12 @@ fn tasks_in(dir: &Path) -> Result<Vec<TaskMessage>> {
 
 impl TaskContext {
     fn open(contexts: &Contexts, dir: PathBuf, metadata: Metadata) -> Result<Self> {
+        remove_temporaries(&dir)?;
         Ok(Self {
             contexts: contexts.clone(),
             messages: MessageStore::open(&dir, contexts.sync)?,
+            summaries: SummaryStore::open(&dir, contexts.sync)?,
+            planning: PlanningHistory::open(&dir, contexts.sync)?,
             tools: ToolStore::open(&dir)?,
             metadata,
             dir,
@@ -177,7 +186,8 @@ impl TaskContext {
         let outputs = self.dir.join("outputs");
         file::create_dir(&outputs)?;
         let path = outputs.join(format!("{seq}.txt"));
-        file::replace(&path, text.as_bytes())?;
+        // People look at it on a terminal.
+        file::replace(&path, printable(text).as_bytes())?;
         // Absolute: whoever reads it is in another directory.
         Ok(std::path::absolute(&path).unwrap_or(path))
     }
@@ -187,7 +197,7 @@ impl TaskContext {
     /// # Errors
     /// `Kind::Host` when it cannot be written.
     pub fn write_final_summary(&self, text: &str) -> Result<()> {
-        file::replace(&self.dir.join("final_summary.txt"), text.as_bytes())
+        file::replace(&self.dir.join("final_summary.txt"), printable(text).as_bytes())
     }
 
     /// Moves the directory to where an outcome of `kind` belongs.
@@ -207,7 +217,7 @@ impl TaskContext {
     pub fn statistics(&self) -> Statistics {
         Statistics {
             total_messages: self.messages.count_messages(),
-            total_summaries: 0,
+            total_summaries: self.summaries.count_summaries(),
             total_tool_calls: self.tools.count_tool_calls(),
             final_token_count: self.messages.current_token_count(),
             final_message_count: self.messages.current().len() as u64,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 
-use super::Metadata;
+use super::{Metadata, PreviousContext};
 use crate::sys::{clock, file};
 use crate::task::TaskId;
 
@@ -223,6 +223,33 @@ impl TaskDb {
             rows.collect()
         };
         read().inspect_err(|error| log::warn!("cannot read the finished tasks: {error}")).unwrap_or_default()
+    }
+
+    /// Earlier tasks of the same kind, item, repository and user that ended by themselves, newest first.
+    pub fn find_previous_contexts(&self, metadata: &Metadata) -> Vec<PreviousContext> {
+        let Some(connection) = &self.connection else { return Vec::new() };
+        let message = &metadata.message;
+        let read = || -> rusqlite::Result<Vec<PreviousContext>> {
+            let mut statement = connection.prepare(
+                "SELECT uuid, status, COALESCE(completed_at, '') FROM tasks
+                 WHERE task_identifier = ?1 AND repository = ?2 AND user IS ?3 AND task_type = ?4
+                   AND status IN ('completed', 'failed') AND uuid <> ?5
+                 ORDER BY completed_at DESC, rowid DESC",
+            )?;
+            let (kind, uuid) = (message.key.task_type(), message.uuid.to_string());
+            let rows = statement
+                .query_map(params![message.key.identifier(), metadata.repository, message.user, kind, uuid], |row| {
+                    Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?))
+                })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>().map(|rows| {
+                let named = rows.into_iter().filter_map(|(uuid, status, completed_at)| {
+                    // The name of a directory, so it has to be one of ours.
+                    Some(PreviousContext { uuid: uuid.parse().ok()?, status, completed_at })
+                });
+                named.collect()
+            })
+        };
+        read().inspect_err(|error| log::warn!("cannot look for earlier tasks: {error}")).unwrap_or_default()
     }
 
     /// The status of a task's row.

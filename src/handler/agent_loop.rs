@@ -6,18 +6,19 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::compaction::Compaction;
 use super::error_limits::ErrorLimits;
 use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 use super::reply::{self, Fate, PreparedCall};
 use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens};
-use crate::context::{Parking, TaskContext, ToolRecord};
+use crate::context::{CompressionSettings, Parking, TaskContext, ToolRecord};
 use crate::control::{Control, Directive};
 use crate::error::Result;
-use crate::ports::{Llm, Request, ToolResult};
+use crate::ports::{Llm, Reply, Request, ToolResult};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::fault;
 use crate::task::Outcome;
-use crate::text::{Redactor, head, head_and_tail};
+use crate::text::{Redactor, head, head_and_tail, json_without_nul, without_controls};
 use crate::tools::{Toolbox, finish};
 
 /// How the loop ended.
@@ -41,6 +42,8 @@ pub struct AgentLoop<'a, 'c> {
     pub max_turns: u64,
     /// Most estimated tokens of one tool result.
     pub result_cap_tokens: u64,
+    /// When older messages are summed up; `None` for never.
+    pub compression: Option<CompressionSettings>,
     /// Called after each completed turn.
     pub on_turn: &'a mut dyn FnMut() -> Result<()>,
 }
@@ -52,6 +55,7 @@ impl AgentLoop<'_, '_> {
     /// As the model and the disk; the history on disk is valid then as well.
     pub fn run(mut self) -> Result<LoopEnd> {
         let mut limits = ErrorLimits::default();
+        let mut compaction = Compaction::new(self.compression, self.toolbox.specs(), self.prompts, self.redactor);
         // Calls found without a result were begun by a process that died: they are never run by us again.
         let mut fresh: Vec<PreparedCall> = Vec::new();
         loop {
@@ -77,10 +81,15 @@ impl AgentLoop<'_, '_> {
                     if directive != Directive::Continue {
                         return Ok(LoopEnd::Directive(directive));
                     }
-                    if let Some(reason) = self.exhausted() {
+                    let turns = self.context.messages.count_replies();
+                    if turns >= self.max_turns {
+                        let reason = format!("the limit of {} model calls for one task is reached", self.max_turns);
                         return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
                     }
-                    let (calls, is_cut) = self.ask()?;
+                    if let Some(reason) = compaction.make_room(self.llm, self.context)? {
+                        return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
+                    }
+                    let (calls, is_cut) = self.ask(&mut compaction)?;
                     fresh = calls;
                     if let Some(reason) = limits.count_reply(is_cut) {
                         self.refuse_all(&fresh)?;
@@ -91,38 +100,10 @@ impl AgentLoop<'_, '_> {
         }
     }
 
-    /// A limit that is reached before the next request.
-    fn exhausted(&self) -> Option<String> {
-        if self.context.messages.count_replies() >= self.max_turns {
-            return Some(format!("the limit of {} model calls for one task is reached", self.max_turns));
-        }
-        let profile = self.llm.model();
-        let tools: u64 = self
-            .toolbox
-            .specs()
-            .iter()
-            .map(|spec| estimate_tokens(&spec.description) + estimate_tokens(&spec.schema.to_string()))
-            .sum();
-        let needed = self.context.messages.current_token_count() + tools + profile.max_output_tokens.unwrap_or(0);
-        (needed > profile.context_tokens).then(|| {
-            format!(
-                "the conversation of about {needed} tokens no longer fits the model's window of {} tokens",
-                profile.context_tokens
-            )
-        })
-    }
-
     /// One turn of the model, appended. The calls it made, and whether it was cut off.
-    fn ask(&mut self) -> Result<(Vec<PreparedCall>, bool)> {
+    fn ask(&mut self, compaction: &mut Compaction<'_>) -> Result<(Vec<PreparedCall>, bool)> {
         let turn = self.context.messages.count_replies();
-        let request = Request {
-            task: self.context.uuid(),
-            phase: "loop",
-            turn,
-            messages: self.context.messages.current(),
-            tools: self.toolbox.specs(),
-        };
-        let reply = self.llm.complete(&request)?;
+        let reply = self.reply(turn, compaction)?;
         fault::point("loop.replied");
         let usage = reply.usage;
         let limit = self.llm.model().max_output_tokens;
@@ -144,6 +125,25 @@ impl AgentLoop<'_, '_> {
         Ok((prepared.calls, prepared.is_cut))
     }
 
+    /// A reply to the conversation, which is made shorter where the server cannot take it.
+    fn reply(&mut self, turn: u64, compaction: &mut Compaction<'_>) -> Result<Reply> {
+        loop {
+            let request = Request {
+                task: self.context.uuid(),
+                phase: "loop",
+                turn,
+                messages: self.context.messages.current(),
+                tools: self.toolbox.specs(),
+            };
+            match self.llm.complete(&request) {
+                Ok(reply) if compaction.trusts(reply.usage, self.llm, self.context)? => return Ok(reply),
+                Ok(_) => {}
+                Err(error) if error.is_too_large() && compaction.after_overflow(self.llm, self.context)? => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     fn masked(&self, call: &ToolCall) -> ToolCall {
         let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
         ToolCall {
@@ -154,9 +154,12 @@ impl AgentLoop<'_, '_> {
     }
 
     /// Masked value by value: in JSON text a secret may be written otherwise, and masking there can
-    /// break the text.
+    /// break the text. Without NUL, as every text of the history.
     fn masked_arguments(&self, arguments: Arguments) -> Arguments {
-        arguments.into_iter().map(|(name, value)| (self.redactor.mask(&name), self.redactor.mask_json(value))).collect()
+        match self.redactor.mask_json(json_without_nul(Value::Object(arguments))) {
+            Value::Object(arguments) => arguments,
+            _ => Arguments::new(),
+        }
     }
 
     /// Gives every open call its result, in order. Calls of this run are executed.
@@ -217,10 +220,10 @@ impl AgentLoop<'_, '_> {
 
     /// Appends a result to the history and to the record.
     fn keep(&mut self, call: &ToolCall, result: &ToolResult, arguments: &Arguments, duration_ms: u64) -> Result<()> {
-        let text = self.capped(self.redactor.mask(&result.text))?;
+        let text = self.shown(result)?;
         log::info!("  {} -> {}", call.name, summary_of(result));
         self.answer(call, &text)?;
-        let masked = ToolResult { text, ..result.clone() };
+        let masked = ToolResult { text, whole: None, ..*result };
         let arguments = self.masked_arguments(arguments.clone());
         let record = ToolRecord { tool_name: &call.name, arguments: &arguments, result: &masked, duration_ms };
         self.context.tools.add_tool_call(&record)?;
@@ -236,16 +239,35 @@ impl AgentLoop<'_, '_> {
         calls.iter().try_for_each(|prepared| self.answer(&prepared.call, &text))
     }
 
-    /// Head and tail of a result that would eat too much of the window; the whole goes to a file.
-    fn capped(&self, text: String) -> Result<String> {
-        let tokens = estimate_tokens(&text);
-        if tokens <= self.result_cap_tokens {
+    /// The text of a result as it goes into the history: no secret, no control characters, and no
+    /// more tokens than one result may have. What is left out goes to a file that the text names.
+    fn shown(&self, result: &ToolResult) -> Result<String> {
+        let text = self.redactor.mask(&without_controls(&result.text));
+        let is_fitting = estimate_tokens(&text) <= self.result_cap_tokens;
+        if is_fitting && result.whole.is_none() {
             return Ok(text);
         }
-        let path = self.context.keep_output(self.context.messages.next_seq(), &text)?;
-        let share = self.result_cap_tokens as f64 / tokens as f64;
-        let max_bytes = (text.len() as f64 * share) as usize;
-        Ok(head_and_tail(&text, max_bytes, Some(&path.display().to_string())))
+        let whole = result.whole.as_ref().map(|whole| self.redactor.mask(whole));
+        let path = self.context.keep_output(self.context.messages.next_seq(), whole.as_ref().unwrap_or(&text))?;
+        let path = path.display().to_string();
+        if is_fitting {
+            return Ok(format!("{text}\n[… the whole is in {path} …]"));
+        }
+        Ok(within_tokens(&text, self.result_cap_tokens, &path))
+    }
+}
+
+/// Head and tail of `text` in at most `cap` estimated tokens.
+fn within_tokens(text: &str, cap: u64, where_whole: &str) -> String {
+    let share = cap as f64 / estimate_tokens(text) as f64;
+    let mut max_bytes = (text.len() as f64 * share) as usize;
+    loop {
+        let cut = head_and_tail(text, max_bytes, Some(where_whole));
+        // The share of Japanese, which counts double, can be larger in what is left.
+        if estimate_tokens(&cut) <= cap {
+            return cut;
+        }
+        max_bytes = max_bytes * 9 / 10;
     }
 }
 

@@ -2,14 +2,19 @@
 //! for the numbers it is given.
 
 use crate::context::{OutcomeFile, TaskContext};
-use crate::ports::ModelProfile;
+use crate::error::Result;
+use crate::ports::{Comment, Forge, ModelProfile};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::clock;
-use crate::task::{Labels, OutcomeKind};
-use crate::text::{head, head_and_tail, without_references};
+use crate::task::{Labels, OutcomeKind, TaskId, TaskKey};
+use crate::text::{head_and_tail, head_chars, inert, inline_code, printable_line, quoted};
 
-/// Room kept for the marker and the facts when the model's words are cut.
-const RESERVED_CHARS: usize = 6000;
+/// Kept free below a forge's limit: nobody says exactly what it counts.
+const MARGIN_CHARS: usize = 500;
+const LONGEST_FACT_CHARS: usize = 2000;
+/// Refusals and notes told; a task has a handful.
+const MOST_FACTS: usize = 10;
+const LONGEST_COMMAND_BYTES: usize = 200;
 
 /// What a comment is made of.
 pub struct CommentFacts<'a> {
@@ -29,6 +34,16 @@ pub fn marker(context: &TaskContext, name: &str) -> String {
     format!("<!-- coding-agent:{}:{name} -->", context.uuid())
 }
 
+/// The id of our comment with this marker, if it is there.
+///
+/// # Errors
+/// As the forge.
+pub fn find_ours(forge: &dyn Forge, key: &TaskKey, marker: &str) -> Result<Option<String>> {
+    let is_ours =
+        |comment: &Comment| comment.body.contains(marker) && comment.author.eq_ignore_ascii_case(forge.bot_login());
+    Ok(forge.comments(key)?.into_iter().find(is_ours).map(|comment| comment.id))
+}
+
 /// The name of the comment that belongs to an outcome; `None` where the outcome has none. A task
 /// can be paused several times, so that name carries a number.
 pub fn name(kind: OutcomeKind, resumes: u32) -> Option<String> {
@@ -42,15 +57,27 @@ pub fn name(kind: OutcomeKind, resumes: u32) -> Option<String> {
 }
 
 impl CommentFacts<'_> {
-    /// The whole body, marker included, within the forge's limit.
+    /// The whole body, marker included, within the forge's limit. What is too long is shortened in
+    /// the model's words; the facts stay.
     pub fn body(&self, name: &str) -> String {
+        let marker = format!("\n{}\n", marker(self.context, name));
+        let limit = self.body_limit_chars.saturating_sub(MARGIN_CHARS + marker.chars().count());
+        let facts = self.without_marker("");
+        let heading = format!("{}\n\n", self.prompts.fact("model_words", &[]));
+        let room = limit.saturating_sub(facts.chars().count() + heading.chars().count());
+        let summary = self.outcome.outcome.summary.as_str();
+        let words = quoted_words(self.prompts, self.context.uuid(), summary, room);
+        let body = if words.is_empty() { facts } else { self.without_marker(&format!("{heading}{words}")) };
+        // Only texts of the operator's own can be so long.
+        format!("{}{marker}", head_chars(&body, limit))
+    }
+
+    fn without_marker(&self, words: &str) -> String {
         let (prompt, mut values) = match self.outcome.outcome.kind {
             OutcomeKind::Completed => (Prompt::CommentCompleted, vec![("first_fact", self.work())]),
             OutcomeKind::Paused => (Prompt::CommentPaused, vec![]),
             OutcomeKind::Stopped => (Prompt::CommentStopped, vec![]),
-            _ => {
-                (Prompt::CommentFailed, vec![("reason", self.outcome.outcome.reason.trim_end_matches('.').to_owned())])
-            }
+            _ => (Prompt::CommentFailed, vec![("reason", fact(&self.outcome.outcome.reason))]),
         };
         let mut facts = self.facts();
         if prompt != Prompt::CommentCompleted {
@@ -58,13 +85,10 @@ impl CommentFacts<'_> {
         }
         let facts: Vec<String> = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!("- {fact}")).collect();
         values.push(("facts", facts.join("\n")));
-        values.push(("words", self.words()));
+        values.push(("words", words.to_owned()));
         values.push(("bot_label", self.labels.bot.clone()));
         let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let body = self.prompts.render(prompt, &values);
-        // Counted in bytes, which are never fewer than characters.
-        let body = head_and_tail(&body, self.body_limit_chars.saturating_sub(200), None);
-        format!("{}\n{}\n", collapse_blank_lines(&body), marker(self.context, name))
+        collapse_blank_lines(&self.prompts.render(prompt, &values))
     }
 
     /// Where the work is: measured, not claimed.
@@ -73,8 +97,8 @@ impl CommentFacts<'_> {
         match (&outcome.branch, &outcome.sha, &outcome.patch) {
             (Some(branch), Some(sha), _) => self.prompts.fact("pushed", &[("branch", branch), ("sha", sha)]),
             (_, _, Some(patch)) => {
-                let reason = outcome.refusals.first().map_or("see below", String::as_str);
-                self.prompts.fact("held", &[("reason", reason), ("patch", patch)])
+                let reason = outcome.refusals.first().map_or("see below".to_owned(), |reason| fact(reason));
+                self.prompts.fact("held", &[("reason", &reason), ("patch", patch)])
             }
             _ => self.prompts.fact("unchanged", &[]),
         }
@@ -92,17 +116,18 @@ impl CommentFacts<'_> {
             _ => {}
         }
         for command in commands {
-            let line = command.command.replace(['`', '\n', '\r'], " ");
-            let line = head_and_tail(line.trim(), 200, None).replace('\n', " ");
+            let line = inline_code(&head_and_tail(command.command.trim(), LONGEST_COMMAND_BYTES, None));
             facts.push(
                 self.prompts.fact("command", &[("command", &line), ("exit_code", &command.exit_code.to_string())]),
             );
         }
         let told_by_work = usize::from(self.outcome.patch.is_some());
-        for refusal in self.outcome.refusals.iter().skip(told_by_work) {
-            facts.push(self.prompts.fact("refused", &[("what", refusal)]));
+        for refusal in self.outcome.refusals.iter().skip(told_by_work).take(MOST_FACTS) {
+            facts.push(self.prompts.fact("refused", &[("what", &fact(refusal))]));
         }
-        facts.extend(self.outcome.notes.iter().cloned());
+        // What is foreign in a note was made inline code when it was written.
+        let notes = self.outcome.notes.iter().take(MOST_FACTS);
+        facts.extend(notes.map(|note| head_chars(&printable_line(note), LONGEST_FACT_CHARS).to_owned()));
         if self.context.metadata.resumes > 0 {
             facts.push(self.prompts.fact("resumed", &[("count", &self.context.metadata.resumes.to_string())]));
         }
@@ -111,7 +136,8 @@ impl CommentFacts<'_> {
     }
 
     fn cost(&self) -> String {
-        let usage = self.context.messages.usage();
+        let mut usage = self.context.messages.usage();
+        usage += self.context.summaries.usage();
         let began_ms = clock::parse_rfc3339(&self.context.metadata.created_at).unwrap_or_else(clock::now_ms);
         let seconds = clock::now_ms().saturating_sub(began_ms) / 1000;
         self.prompts.fact(
@@ -125,29 +151,34 @@ impl CommentFacts<'_> {
             ],
         )
     }
-
-    fn words(&self) -> String {
-        let words = self.outcome.outcome.summary.trim();
-        if words.is_empty() {
-            return String::new();
-        }
-        let words = quoted_words(words, self.body_limit_chars);
-        format!("{}\n\n{words}", self.prompts.fact("model_words", &[]))
-    }
 }
 
-/// The model's words as a quotation: nothing in it can pass for one of our facts or markers, close
-/// another issue or call a person, and the body it goes into keeps the forge's limit (counted in
-/// bytes, which are never fewer than characters).
-pub fn quoted_words(words: &str, body_limit_chars: usize) -> String {
-    let words = head_and_tail(words.trim(), body_limit_chars.saturating_sub(RESERVED_CHARS), None);
-    let words = without_references(&words.replace("<!--", "&lt;!--"));
-    words.lines().map(|line| format!("> {line}\n")).collect::<String>().trim_end().to_owned()
+/// The model's words as a quotation of at most `max_chars` characters: nothing in it can pass for one
+/// of our facts or markers, close another issue, call a person or load a picture. What does not fit
+/// is left out, and a note says where the whole is.
+pub fn quoted_words(prompts: &Prompts, uuid: TaskId, words: &str, max_chars: usize) -> String {
+    quoted(words, max_chars, |left_out| {
+        prompts.fact("words_cut", &[("count", &left_out.to_string()), ("uuid", &uuid.to_string())])
+    })
 }
 
-/// The line for a log or a commit: the first line of a title, cut.
-pub fn one_line(text: &str) -> &str {
-    head(text.lines().next().unwrap_or_default().trim(), 200)
+/// The body of a pull request: the model's words, and the issue that it closes.
+pub fn pull_request_body(
+    prompts: &Prompts,
+    context: &TaskContext,
+    outcome: &OutcomeFile,
+    limit_chars: usize,
+) -> String {
+    let item = format!("#{}", context.metadata.message.key.identifier());
+    let body = |words: &str| prompts.render(Prompt::PullRequestBody, &[("words", words), ("item", &item)]);
+    let room = limit_chars.saturating_sub(MARGIN_CHARS + body("").chars().count());
+    body(&quoted_words(prompts, context.uuid(), &outcome.outcome.summary, room))
+}
+
+/// A sentence with foreign parts as a fact: one line, inert, without its final period.
+fn fact(sentence: &str) -> String {
+    let sentence = inert(&sentence.trim().trim_end_matches('.').replace('\n', " "));
+    head_chars(&sentence, LONGEST_FACT_CHARS).to_owned()
 }
 
 fn collapse_blank_lines(text: &str) -> String {

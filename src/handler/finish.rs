@@ -12,8 +12,11 @@ use crate::ports::{Forge, Item, ItemState, ModelProfile, NewPullRequest, PullReq
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::{clock, fault};
 use crate::task::OutcomeKind;
-use crate::text::Redactor;
+use crate::text::{Redactor, first_line, subject};
 use crate::workspace::{Pushed, WorkState, Workspace};
+
+/// Files named in a comment.
+const MOST_NAMES: usize = 20;
 
 /// What finishing works with.
 pub struct Finisher<'a> {
@@ -110,13 +113,13 @@ impl Run<'_> {
         let Some(workspace) = workspace else { return Ok(()) };
         let item = self.finisher.item;
         let key = &self.context.metadata.message.key;
-        let title = item.map_or_else(|| key.to_string(), |item| comment::one_line(&item.title).to_owned());
+        let title = self.subject();
         let location = item.map_or_else(|| key.to_string(), |item| item.location.clone());
         let prompts = self.finisher.prompts;
         let message = prompts.render(Prompt::CommitMessage, &[("title", &title), ("item", &location)]);
         let committed = workspace.commit(&message, self.finisher.redactor)?;
         if !committed.left_out.is_empty() {
-            self.outcome.notes.push(prompts.fact("left_out", &[("files", &committed.left_out.join(", "))]));
+            self.outcome.notes.push(prompts.fact("left_out", &[("files", &list(&committed.left_out))]));
         }
         match committed.state {
             // What an earlier task pushed may still lack its pull request.
@@ -146,6 +149,16 @@ impl Run<'_> {
         let (Some(workspace), Some(sha), None) = (workspace, self.outcome.sha.clone(), &self.outcome.patch) else {
             return Ok(());
         };
+        let kind = self.outcome.outcome.kind;
+        if workspace.is_change() && kind != OutcomeKind::Completed {
+            // People work on that branch; what is half done is not for it. A paused task goes on here.
+            if kind != OutcomeKind::Paused {
+                let reason = "only finished work goes to the branch of a pull request";
+                self.outcome.refusals.insert(0, reason.to_owned());
+                self.keep_patch(workspace, &sha)?;
+            }
+            return Ok(());
+        }
         let pushed = match workspace.push(&sha, workspace.branch()) {
             // Whatever cannot be repeated is a refusal: the work must not get lost behind "done".
             Err(error) if error.kind() == Kind::Task || self.is_hopeless(&error) => {
@@ -162,6 +175,12 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The item's title, fit to go out; the key where there is none.
+    fn subject(&self) -> String {
+        let title = self.finisher.item.map(|item| subject(&item.title)).filter(|title| !title.is_empty());
+        title.unwrap_or_else(|| self.context.metadata.message.key.to_string())
     }
 
     fn keep_patch(&mut self, workspace: &Workspace, sha: &str) -> Result<()> {
@@ -191,24 +210,29 @@ impl Run<'_> {
         let (Some(branch), OutcomeKind::Completed) = (self.outcome.branch.clone(), self.outcome.outcome.kind) else {
             return Ok(());
         };
-        let (Some(base), Some(item)) = (workspace.and_then(Workspace::base_branch), self.finisher.item) else {
+        let (Some(base), Some(_)) = (workspace.and_then(Workspace::base_branch), self.finisher.item) else {
             return Ok(());
         };
         let key = &self.context.metadata.message.key;
+        if key.is_change() {
+            return Ok(());
+        }
         let forge = self.finisher.forge;
         // Looked up in every run: an earlier task's, or one whose answer we never saw.
         let found = forge.find_pull_request(key, &branch)?.filter(|found| found.state == ItemState::Open);
         let opened: Option<PullRequest> = match found {
             Some(found) => Some(found),
             None => {
-                let words = comment::quoted_words(&self.outcome.outcome.summary, forge.body_limit_chars());
-                let reference = format!("#{}", key.identifier());
-                let body =
-                    self.finisher.prompts.render(Prompt::PullRequestBody, &[("words", &words), ("item", &reference)]);
+                let body = comment::pull_request_body(
+                    self.finisher.prompts,
+                    self.context,
+                    self.outcome,
+                    forge.body_limit_chars(),
+                );
                 forge.open_pull_request(
                     key,
                     &NewPullRequest {
-                        title: comment::one_line(&item.title).to_owned(),
+                        title: self.subject(),
                         body: self.finisher.redactor.mask(&body),
                         head: branch,
                         base: base.to_owned(),
@@ -221,20 +245,28 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a later task of the same item, or a person, should know of this one.
+    /// What a later task of the same item, or a person, should know of this one: facts, the model's
+    /// last words, and the notes it made when its conversation was compressed. No model is asked:
+    /// finishing must not depend on one.
     fn summary(&mut self) -> Result<()> {
         let outcome = &self.outcome.outcome;
         let key = self.context.metadata.message.key.to_string();
         let mut lines = vec![format!("{key}: {}", outcome.kind.name())];
-        lines.extend(self.finisher.item.map(|item| format!("Title: {}", comment::one_line(&item.title))));
+        lines.extend(self.finisher.item.map(|item| format!("Title: {}", first_line(&item.title))));
         lines.extend((!outcome.reason.is_empty()).then(|| format!("Reason: {}", outcome.reason)));
         lines.extend(self.outcome.branch.as_ref().map(|branch| format!("Branch: {branch}")));
         lines.extend(self.outcome.pr_url.as_ref().map(|url| format!("Pull request: {url}")));
         for command in self.context.tools.recent_commands() {
-            lines.push(format!("Command (exit code {}): {}", command.exit_code, comment::one_line(&command.command)));
+            lines.push(format!("Command (exit code {}): {}", command.exit_code, first_line(&command.command)));
         }
-        let words = if outcome.summary.is_empty() { String::new() } else { format!("\n{}\n", outcome.summary) };
-        self.context.write_final_summary(&format!("{}\n{words}", lines.join("\n")))
+        let mut text = lines.join("\n") + "\n";
+        if !outcome.summary.is_empty() {
+            text += &format!("\n{}\n", outcome.summary);
+        }
+        if let Some(notes) = self.context.summaries.latest_summary() {
+            text += &format!("\nNotes made on the way:\n{notes}\n");
+        }
+        self.context.write_final_summary(&text)
     }
 
     fn comment(&mut self) -> Result<()> {
@@ -242,16 +274,11 @@ impl Run<'_> {
         let (forge, key) = (self.finisher.forge, &self.context.metadata.message.key);
         let marker = comment::marker(self.context, &name);
         // Only in a run that took the task up again can the comment be there already.
-        if self.context.metadata.resumes > 0 {
-            let bot = forge.bot_login();
-            let ours = forge
-                .comments(key)?
-                .into_iter()
-                .find(|comment| comment.body.contains(&marker) && comment.author.eq_ignore_ascii_case(bot));
-            if let Some(ours) = ours {
-                self.outcome.comment = Some(ours.id);
-                return Ok(());
-            }
+        if self.context.metadata.resumes > 0
+            && let Some(ours) = comment::find_ours(forge, key, &marker)?
+        {
+            self.outcome.comment = Some(ours);
+            return Ok(());
         }
         let facts = CommentFacts {
             prompts: self.finisher.prompts,
@@ -283,5 +310,14 @@ impl Run<'_> {
         }
         fault::point("finish.label_added");
         forge.remove_label(key, &labels.processing)
+    }
+}
+
+/// The first of the names; a thousand would hide the other facts.
+fn list(names: &[String]) -> String {
+    let shown = names.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }

@@ -2,26 +2,35 @@
 //! is decided here: the body, and the newest comment of a person with write access. Everything else
 //! that people wrote is data between fences that nobody could know when he wrote it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::context::InheritanceContext;
 use crate::error::Result;
 use crate::ports::{Comment, Forge, Item};
 use crate::prompts::{Prompt, Prompts};
-use crate::text::visible;
+use crate::text::{fenced, head_and_tail, tail, visible};
+use crate::workspace::Workspace;
 
-/// What stands before and after quoted text. Random per task, so that nobody can end the quotation.
-fn fenced(text: &str, mark: &str) -> String {
-    // The mark cannot be in there but by chance; then it is no end either.
-    format!("<<data {mark}>>\n{}\n<<end {mark}>>", text.replace(mark, ""))
-}
+/// Most bytes of the list of what a pull request changes.
+const CHANGES_BYTES: usize = 6_000;
+/// Most bytes of the difference that a remark is shown with; its end is what the remark is about.
+const HUNK_BYTES: usize = 2_000;
 
 /// The standing orders. `command_tool` is the wire name of the tool that runs commands, if there is one.
-pub fn system_prompt(prompts: &Prompts, branch: &str, command_tool: Option<&str>, fence: &str) -> String {
+pub fn system_prompt(prompts: &Prompts, workspace: &Workspace, command_tool: Option<&str>, fence: &str) -> String {
     let commands_note = match command_tool {
         Some(tool) => prompts.render(Prompt::CommandsAvailable, &[("tool", tool)]),
         None => prompts.render(Prompt::CommandsMissing, &[]),
     };
-    let values = [("commands_note", commands_note.as_str()), ("branch", branch), ("fence", fence)];
+    let change_note = workspace
+        .base_in_tree()
+        .map_or_else(String::new, |base| format!(" {}", prompts.render(Prompt::PullRequestNote, &[("base", &base)])));
+    let values = [
+        ("commands_note", commands_note.as_str()),
+        ("branch", workspace.branch()),
+        ("change_note", &change_note),
+        ("fence", fence),
+    ];
     prompts.render(Prompt::System, &values)
 }
 
@@ -29,34 +38,90 @@ pub fn system_prompt(prompts: &Prompts, branch: &str, command_tool: Option<&str>
 ///
 /// # Errors
 /// As the forge.
-pub fn task_prompt(prompts: &Prompts, forge: &dyn Forge, item: &Item, fence: &str) -> Result<String> {
+pub fn task_prompt(
+    prompts: &Prompts,
+    forge: &dyn Forge,
+    item: &Item,
+    workspace: &Workspace,
+    inherited: Option<&InheritanceContext>,
+    fence: &str,
+) -> Result<String> {
     let mut comments: Vec<Comment> = forge
         .comments(&item.key)?
         .into_iter()
-        .filter(|comment| !is_ours(forge, comment) && !comment.body.trim().is_empty())
+        .filter(|comment| !is_ours(forge, comment) && !comment.is_blank())
         .collect();
     let mut request = visible(item.body.trim());
     if let Some(newest) = newest_of_a_writer(forge, item, &comments)? {
         let comment = comments.remove(newest);
-        request = format!("{request}\n\n{}", visible(comment.body.trim()));
+        for part in std::iter::once(visible(comment.body.trim())).chain(remarks_as_text(&comment, fence)) {
+            request = format!("{request}\n\n{part}");
+        }
     }
-    let earlier: Vec<_> = comments
-        .iter()
-        .map(|comment| {
-            let body = fenced(&visible(comment.body.trim()), fence);
-            json!({ "author": comment.author, "created_at": comment.created_at, "body": body })
-        })
-        .collect();
-    let task = json!({
+    let mut task = json!({
         "kind": item.key.task_type(),
         "repository": item.repository,
         "number": item.key.identifier(),
         "title": visible(&item.title),
-        "request": request,
-        "earlier_comments": earlier,
+        "request": request.trim(),
+        "earlier_comments": comments.iter().map(|comment| quoted(comment, fence)).collect::<Vec<_>>(),
     });
+    if let Some(base) = workspace.base_in_tree() {
+        task["branch"] = workspace.branch().into();
+        task["base"] = base.into();
+        // The names of files are words of others too.
+        let changes = visible(&workspace.changes_so_far()?);
+        task["changes_so_far"] = fenced(&head_and_tail(&changes, CHANGES_BYTES, None), fence).into();
+    }
+    if let Some(inherited) = inherited {
+        task["earlier_task"] = earlier_task(prompts, inherited, fence);
+    }
     let text = serde_json::to_string_pretty(&task).unwrap_or_default();
     Ok(prompts.render(Prompt::Task, &[("task_json", &text)]))
+}
+
+/// What an earlier task reported, as data: a model wrote it, from what it had read.
+fn earlier_task(prompts: &Prompts, inherited: &InheritanceContext, fence: &str) -> Value {
+    let mut value = json!({
+        "note": prompts.render(Prompt::EarlierTask, &[]),
+        "ended": inherited.previous.status,
+        "ended_at": inherited.previous.completed_at,
+        "report": fenced(&visible(&inherited.final_summary), fence),
+    });
+    if !inherited.planning_summary.is_empty() {
+        value["plans"] = fenced(&visible(&inherited.planning_summary), fence).into();
+    }
+    value
+}
+
+/// A comment as data.
+fn quoted(comment: &Comment, fence: &str) -> Value {
+    let body = fenced(&visible(comment.body.trim()), fence);
+    let mut value = json!({ "author": comment.author, "created_at": comment.created_at, "body": body });
+    if let Some(verdict) = &comment.verdict {
+        value["review"] = verdict.as_str().into();
+    }
+    if !comment.remarks.is_empty() {
+        let remarks = comment.remarks.iter().map(|remark| {
+            json!({
+                "path": visible(&remark.path),
+                "line": remark.line,
+                "diff_hunk": fenced(&visible(tail(&remark.diff_hunk, HUNK_BYTES)), fence),
+                "body": fenced(&visible(remark.body.trim()), fence),
+            })
+        });
+        value["remarks"] = remarks.collect();
+    }
+    value
+}
+
+/// The remarks of a review that is the request: its words are orders, the lines they stand at are data.
+fn remarks_as_text<'a>(comment: &'a Comment, fence: &'a str) -> impl Iterator<Item = String> + 'a {
+    comment.remarks.iter().map(move |remark| {
+        let line = remark.line.map_or_else(String::new, |line| format!(", line {line}"));
+        let hunk = fenced(&visible(tail(&remark.diff_hunk, HUNK_BYTES)), fence);
+        format!("`{}`{line}:\n{hunk}\n{}", visible(&remark.path), visible(remark.body.trim()))
+    })
 }
 
 /// Author and marker: with a person's own token his comments come from the same account.

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
 use super::{comment, prepare};
-use crate::context::{Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
+use crate::context::{CompressionSettings, Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
 use crate::control::{Control, Directive};
 use crate::error::{Error, Exit, Kind, Result};
 use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
 use crate::prompts::Prompts;
 use crate::sys::{clock, fault};
 use crate::task::{Labels, Outcome, OutcomeKind, TaskId, TaskKey};
-use crate::text::Redactor;
+use crate::text::{Redactor, without_controls};
 use crate::tools::Toolbox;
 use crate::workspace::{self, Workspace};
 
@@ -31,6 +31,10 @@ pub struct Settings {
     pub max_turns: u64,
     /// Most estimated tokens of one tool result.
     pub result_cap_tokens: u64,
+    /// Most estimated tokens taken over from an earlier task of the same item; `None` when that is off.
+    pub inheritance_tokens: Option<u64>,
+    /// When older messages are summed up; `None` for never.
+    pub compression: Option<CompressionSettings>,
     /// Claims without a turn after which a task is given up; for the message.
     pub max_attempts: u32,
     /// File whose presence pauses; `None` when pausing is off.
@@ -283,7 +287,8 @@ impl TaskHandler<'_> {
         let (workspace, made_again) = self.workspace(context.uuid(), &key)?;
         let ToolSet { mut toolbox, command_tool } = self.tools.tools(context.uuid(), &workspace)?;
         toolbox.add_spec(crate::tools::finish::spec());
-        self.open_conversation(context, item, workspace.branch(), command_tool.as_deref())?;
+        self.open_conversation(context, item, &workspace, command_tool.as_deref())?;
+        self.tell_inheritance(context)?;
         if made_again {
             self.tell_made_again(context)?;
         }
@@ -299,6 +304,7 @@ impl TaskHandler<'_> {
             redactor: self.redactor,
             max_turns: self.settings.max_turns,
             result_cap_tokens: self.settings.result_cap_tokens,
+            compression: self.settings.compression,
             on_turn: &mut || queue.turn_completed(claim),
         }
         .run()?;
@@ -322,7 +328,8 @@ impl TaskHandler<'_> {
     }
 
     fn finish(&self, context: TaskContext, outcome: Outcome, item: Option<&Item>) -> Result<End> {
-        let outcome = Outcome { summary: self.redactor.mask(&outcome.summary), ..outcome };
+        let fit = |text: &str| self.redactor.mask(&without_controls(text));
+        let outcome = Outcome { kind: outcome.kind, reason: fit(&outcome.reason), summary: fit(&outcome.summary) };
         let name = comment::name(outcome.kind, context.metadata.resumes);
         let decided = OutcomeFile::new(outcome, name);
         // From here on the decision stands: it is on the disk before anything outside changes.

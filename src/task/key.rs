@@ -87,6 +87,11 @@ impl TaskKey {
         }
     }
 
+    /// Whether it is a pull or merge request, whose own branch the work goes to.
+    pub fn is_change(&self) -> bool {
+        matches!(self, Self::GithubPullRequest { .. } | Self::GitlabMergeRequest { .. })
+    }
+
     /// The item's number or name: `task_identifier` of the first seed.
     pub fn identifier(&self) -> String {
         match self {

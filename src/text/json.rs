@@ -21,6 +21,20 @@ pub fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     })
 }
 
+/// `value` with each NUL in a text of it as its escape: some servers refuse every request that holds
+/// one, written as JSON or not.
+pub fn json_without_nul(value: Value) -> Value {
+    let mend = |text: String| if text.contains('\0') { text.replace('\0', "\\u{0}") } else { text };
+    match value {
+        Value::String(text) => Value::String(mend(text)),
+        Value::Array(values) => values.into_iter().map(json_without_nul).collect(),
+        Value::Object(object) => {
+            object.into_iter().map(|(name, value)| (mend(name), json_without_nul(value))).collect()
+        }
+        other => other,
+    }
+}
+
 /// Inside strings: a lone half of a surrogate pair becomes U+FFFD, a raw control character its
 /// escape. A whole pair and everything outside strings stay as they are. serde_json refuses both,
 /// and RFC 8259 (sections 7 and 8.2) calls the first unpredictable and the second wrong.

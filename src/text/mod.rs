@@ -1,19 +1,42 @@
-//! Pure work on text that came from somewhere else: cutting it, masking secrets in it, mending its
-//! JSON, leaving out a model's thinking.
+//! Pure work on text that came from somewhere else: cutting and folding it, masking secrets in it,
+//! mending its JSON, leaving out a model's thinking, and making it harmless where it is shown: to a
+//! model, on a terminal, in a comment.
 //! Does no I/O and knows nothing of tasks.
 
+mod binary;
+mod controls;
 mod cut;
+mod data_marks;
+mod fence;
+mod folding;
+mod inert;
 mod json;
+mod output;
 mod percent;
+mod printable;
+mod quotation;
 mod redaction;
 mod references;
+mod terminal;
 mod thinking;
+mod title;
 mod visible;
 
-pub use cut::{head, head_and_tail, tail};
-pub use json::parse_json;
+pub use binary::binary_format;
+pub use controls::{escaped, without_controls};
+pub use cut::{bytes_left_out, head, head_and_tail, head_chars, tail};
+pub use data_marks::fenced;
+pub use fence::Fences;
+pub use folding::{fold_line, fold_lines};
+pub use inert::{inert, inline_code};
+pub use json::{json_without_nul, parse_json};
+pub use output::ProgramOutput;
 pub use percent::percent_encoded;
+pub use printable::{printable, printable_json, printable_line};
+pub use quotation::quoted;
 pub use redaction::Redactor;
 pub use references::without_references;
+pub use terminal::as_displayed;
 pub use thinking::without_thinking;
+pub use title::{first_line, subject};
 pub use visible::visible;

@@ -5,9 +5,12 @@ use std::path::Path;
 use super::branch::{self, Choice};
 use super::{FILE_NAME, Git, Settings, Workspace, WorkspaceFile, submodules};
 use crate::error::{Context, Error, Kind, Result};
-use crate::ports::RepositorySource;
+use crate::ports::{ChangeSource, RepositorySource};
 use crate::sys::{fault, file};
 use crate::task::TaskId;
+
+/// Where `repo.git` keeps the base of a pull request.
+const BASE_REF: &str = "refs/coding-agent/base";
 
 impl Workspace {
     pub(super) fn make(
@@ -23,14 +26,23 @@ impl Workspace {
         file::remove_dir(&dir)?;
         file::create_dir(&dir)?;
         let bare = clone_bare(&dir, settings, remote)?;
+        let base_sha = remote.change.as_ref().map(|change| fetch_base(&bare, remote, change)).transpose()?;
         let start_of_base = bare.finish(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
         if !start_of_base.succeeded() {
             return Err(Error::task(format!("the repository `{url}` has no commits yet"))
                 .hint("push a first commit, then set the label again"));
         }
-        let symbolic = bare.finish(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
-        let base_branch = symbolic.succeeded().then(|| symbolic.stdout.to_text().trim().to_owned());
-        let Choice { branch, tip } = branch::choose(&bare, settings, remote, wish, is_over)?;
+        let (base_branch, Choice { branch, tip }) = match &remote.change {
+            Some(change) => {
+                let choice = Choice { branch: change.head_branch.clone(), tip: None };
+                (Some(change.base_branch.clone()), choice)
+            }
+            None => {
+                let symbolic = bare.finish(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
+                let base_branch = symbolic.succeeded().then(|| symbolic.stdout.to_text().trim().to_owned());
+                (base_branch, branch::choose(&bare, settings, remote, wish, is_over)?)
+            }
+        };
         let workspace = Self {
             settings: settings.clone(),
             remote: remote.clone(),
@@ -40,6 +52,7 @@ impl Workspace {
                 start_sha: tip.unwrap_or_else(|| start_of_base.stdout.to_text().trim().to_owned()),
                 branch,
                 base_branch,
+                base_sha,
             },
             dir,
         };
@@ -61,6 +74,12 @@ impl Workspace {
         Git::without_configuration(&self.dir, &self.settings).run(what, args)?;
         let tree = Git::in_tree(&part, &self.settings);
         submodules::identify(&tree, &self.settings, what)?;
+        if let (Some(base), Some(base_sha)) = (self.base_in_tree(), &self.file.base_sha) {
+            // Not shut in, where `repo.git` is out of sight; no model has written here yet.
+            let fetch = ["fetch", "--quiet", "--no-tags", "../repo.git", BASE_REF];
+            Git::without_configuration(&part, &self.settings).run(what, fetch)?;
+            tree.run(what, ["update-ref", &format!("refs/remotes/{base}"), base_sha])?;
+        }
         tree.run(what, ["checkout", "--quiet", "-B", &self.file.branch, sha])?;
         self.check_out_submodules("tree.part", sha)?;
         fault::point("workspace.tree.part");
@@ -84,7 +103,11 @@ impl Workspace {
             file::rename(&self.tree(), &broken)?;
         }
         let bare = self.toward_remote();
-        let pushed = branch::remote_branches(&bare, &self.remote.url, &self.file.branch)?.remove(&self.file.branch);
+        // On the branch of a pull request there may be a person's commits by now, which are not our work.
+        let pushed = match self.is_change() {
+            true => None,
+            false => branch::remote_branches(&bare, &self.remote.url, &self.file.branch)?.remove(&self.file.branch),
+        };
         if pushed.is_some() {
             let what = format!("cannot fetch the branch `{}`", self.file.branch);
             let refspec = format!("+refs/heads/{0}:refs/heads/{0}", self.file.branch);
@@ -95,11 +118,23 @@ impl Workspace {
     }
 }
 
+/// The base of a pull request, so that the model can see what the change is.
+fn fetch_base(bare: &Git, remote: &RepositorySource, change: &ChangeSource) -> Result<String> {
+    let url = change.base_url.as_str();
+    let base = RepositorySource { url: url.to_owned(), credential: remote.credential.clone(), change: None };
+    let what = format!("cannot fetch the branch `{}` of `{url}`", change.base_branch);
+    let refspec = format!("+refs/heads/{}:{BASE_REF}", change.base_branch);
+    bare.clone().toward(&base).run(&what, ["fetch", "--quiet", "--no-tags", url, &refspec])?;
+    bare.run(&what, ["rev-parse", "--verify", &format!("{BASE_REF}^{{commit}}")])
+}
+
 fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Result<Git> {
     let url = remote.url.as_str();
     let mut args = vec!["clone", "--quiet", "--bare", "--single-branch", "--no-tags", "--template="];
     let depth = settings.depth.map(|depth| format!("--depth={depth}"));
     args.extend(depth.as_deref());
+    let branch = remote.change.as_ref().map(|change| format!("--branch={}", change.head_branch));
+    args.extend(branch.as_deref());
     args.extend(["--", url, "repo.git.part"]);
     Git::outside(dir, settings).toward(remote).run(&format!("cannot clone `{url}`"), args)?;
     fault::point("workspace.repo.part");
@@ -112,6 +147,10 @@ fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Res
 pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
     let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
     while let Some(dir) = dirs.pop() {
+        // A model can put a link in its place, which leads out of the tree.
+        if dir.is_symlink() {
+            continue;
+        }
         for name in file::names(&dir).unwrap_or_default() {
             let path = dir.join(&name);
             if name.ends_with(".lock") {

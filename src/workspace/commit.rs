@@ -11,7 +11,7 @@ use super::tracked::NotMeant;
 use super::{Workspace, suspicious};
 use crate::error::{Error, Kind, Result};
 use crate::sys::file;
-use crate::text::Redactor;
+use crate::text::{Redactor, inline_code};
 
 const HOLDS_SECRET: &str = "holds a secret of the agent";
 const OWN_REPOSITORY: &str = "a repository of its own";
@@ -73,7 +73,8 @@ impl Workspace {
             WorkState::Held(sha, reason)
         } else {
             let sha = self.intended(sha)?;
-            if self.in_tree().says_yes(["diff", "--quiet", "--no-ext-diff", &self.file.start_sha, &sha])? {
+            self.take_in(&sha)?;
+            if self.commits().says_yes(["diff", "--quiet", "--no-ext-diff", &self.file.start_sha, &sha])? {
                 WorkState::Unchanged
             } else if let Some(reason) = self.audit(&sha, redactor)? {
                 WorkState::Held(sha, reason)
@@ -92,7 +93,8 @@ impl Workspace {
         let path = std::path::absolute(path).map_err(|source| file::error("write", path, source))?;
         let output = format!("--output={}", path.display());
         let args = ["diff", "--binary", "--no-ext-diff", "--no-textconv", &output, &self.file.start_sha, sha];
-        self.in_tree().run("cannot keep the work as a patch", args).map(drop)
+        self.take_in(sha)?;
+        self.commits().run("cannot keep the work as a patch", args).map(drop)
     }
 
     /// A rebase or merge that was begun and not ended, or its conflicts (case C51).
@@ -185,8 +187,8 @@ impl Workspace {
         sorted.told = groups
             .into_iter()
             .map(|(place, reason, count)| match count {
-                1 => format!("`{place}` ({reason})"),
-                _ => format!("`{place}` ({count} files: {reason})"),
+                1 => format!("{} ({reason})", inline_code(&place)),
+                _ => format!("{} ({count} files: {reason})", inline_code(&place)),
             })
             .collect();
         sorted
@@ -215,7 +217,7 @@ impl Workspace {
         file::replace(&list, &paths.join(&0))?;
         let from_file = format!("--pathspec-from-file={}", list.display());
         let args = command.iter().copied().chain([from_file.as_str(), "--pathspec-file-nul"]);
-        self.in_tree().run(what, args).map(drop)
+        self.in_tree().reading(&list).run(what, args).map(drop)
     }
 
     fn rev_parse(&self, name: &str) -> Result<Option<String>> {
@@ -250,7 +252,7 @@ impl Workspace {
     /// What the commits of the model hold that must not leave this machine.
     fn audit(&self, sha: &str, redactor: &Redactor) -> Result<Option<String>> {
         let what = "cannot look through the commits";
-        let git = self.in_tree();
+        let git = self.commits();
         let range = format!("{}..{sha}", self.file.start_sha);
         // Every commit, not only the last state: a secret that was removed again is pushed all the same.
         // `-c`, and `-m` below: what a merge itself brought in, which `log` leaves out otherwise.

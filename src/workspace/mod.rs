@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Kind, Result};
 use crate::ports::RepositorySource;
+use crate::sys::bubblewrap::Bubblewrap;
 use crate::sys::{fault, file};
 use crate::task::TaskId;
 
@@ -40,6 +41,8 @@ pub struct Settings {
     pub own_submodules: bool,
     /// What the environment of git calls may hold (PATH, HOME, proxies).
     pub env: Vec<(String, OsString)>,
+    /// What keeps git calls in the tree inside: a model can make git start programs there.
+    pub sandbox: Option<Bubblewrap>,
 }
 
 /// One task's repositories.
@@ -57,8 +60,11 @@ struct WorkspaceFile {
     url: String,
     /// Branch the work goes to.
     branch: String,
-    /// The remote's default branch; `None` when its HEAD is detached.
+    /// Branch a pull request goes into: the remote's default branch, `None` when its HEAD is detached.
     base_branch: Option<String>,
+    /// Tip of the base branch where the work goes to the head branch of a pull request, and no other.
+    #[serde(default)]
+    base_sha: Option<String>,
     /// Where the work begins: tip of the base, or of the branch that is continued.
     start_sha: String,
     /// Whether the branch was there before.
@@ -75,6 +81,8 @@ pub struct Prepared {
 }
 
 const FILE_NAME: &str = "workspace.json";
+/// What the base of a pull request is called in the tree, as people call the repository they forked.
+const BASE_REMOTE: &str = "upstream";
 
 impl Workspace {
     /// The directory a task's workspace has.
@@ -94,13 +102,14 @@ impl Workspace {
         let Some(bytes) = file::read(&dir.join(FILE_NAME))? else { return Ok(None) };
         let file: WorkspaceFile = serde_json::from_slice(&bytes)
             .context(Kind::Host, || format!("cannot read `{}`", dir.join(FILE_NAME).display()))?;
-        let as_before = || RepositorySource { url: file.url.clone(), credential: None };
+        let as_before = || RepositorySource { url: file.url.clone(), credential: None, change: None };
         let remote = remote.cloned().unwrap_or_else(as_before);
         Ok(Some(Self { dir, settings: settings.clone(), remote, file }))
     }
 
     /// Makes the workspace, or takes up the one that stands. `wish` is the branch the work should
-    /// go to; `is_over` says whether a branch's pull request was merged or closed.
+    /// go to, unless `remote` names one; `is_over` says whether a branch's pull request was merged or
+    /// closed.
     ///
     /// # Errors
     /// `Kind::Task` when this repository cannot be worked on, `Kind::Later` when it cannot be
@@ -145,6 +154,33 @@ impl Workspace {
         self.file.base_branch.as_deref()
     }
 
+    /// Whether the work goes to the head branch of a pull request that is there already.
+    pub fn is_change(&self) -> bool {
+        self.file.base_sha.is_some()
+    }
+
+    /// What the pull request changes so far, as git lists it for people; empty where it is none.
+    ///
+    /// # Errors
+    /// `Kind::Host` when git cannot be started.
+    pub fn changes_so_far(&self) -> Result<String> {
+        let Some(base) = &self.file.base_sha else { return Ok(String::new()) };
+        // With a cut history there may be no common commit.
+        for range in [format!("{base}...{}", self.file.start_sha), format!("{base}..{}", self.file.start_sha)] {
+            let listed = self.bare().finish(["diff", "--stat=120", "--no-ext-diff", "--no-textconv", &range])?;
+            if listed.succeeded() {
+                return Ok(listed.stdout.to_text());
+            }
+        }
+        Ok(String::new())
+    }
+
+    /// Name of the base branch in the tree.
+    pub fn base_in_tree(&self) -> Option<String> {
+        let base = self.file.base_sha.as_ref().and(self.file.base_branch.as_ref());
+        base.map(|branch| format!("{BASE_REMOTE}/{branch}"))
+    }
+
     /// The commit the work began at.
     pub fn start_sha(&self) -> &str {
         &self.file.start_sha
@@ -182,6 +218,11 @@ impl Workspace {
     /// `repo.git` with what opens the remote: for calls that talk to it, and no others.
     fn toward_remote(&self) -> Git {
         self.bare().toward(&self.remote)
+    }
+
+    /// `repo.git` for looking at commits that are in it.
+    fn commits(&self) -> Git {
+        Git::bare_alone(&self.dir.join("repo.git"), &self.settings)
     }
 
     fn in_tree(&self) -> Git {

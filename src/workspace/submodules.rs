@@ -113,7 +113,7 @@ impl Workspace {
         }
         let part = self.dir.join(PART);
         file::remove_dir(&part)?;
-        let remote = RepositorySource { url: url.to_owned(), credential: self.remote.credential.clone() };
+        let remote = RepositorySource { url: url.to_owned(), credential: self.remote.credential.clone(), change: None };
         Git::outside(&self.dir, &self.settings)
             .toward(&remote)
             .run(&what, ["clone", "--quiet", "--bare", "--template=", "--", url, PART])?;

@@ -111,7 +111,7 @@ pub fn an_item_tells_all_it_has(fixture: &mut dyn Fixture) {
     assert_eq!(item.state, ItemState::Open);
     assert_eq!(item.labels, ["bug", "help wanted"]);
     assert_eq!(item.assignees, ["bob", "carol"]);
-    assert_eq!(item.source_branch, None);
+    assert_eq!(item.change, None);
     assert!(!item.location.is_empty());
     fixture.set_assignees(&key, &[]);
     assert!(fixture.forge().item(&key).unwrap().unwrap().assignees.is_empty());

@@ -252,21 +252,6 @@ fn c30_a_deleted_issue_is_skipped() {
 }
 
 #[test]
-fn c29_a_labelled_pull_request_makes_no_issue_task() {
-    let job = Job::new();
-    let pull = job.fake.add_pull(
-        REPO,
-        &Issue { title: "A change", labels: &["coding agent"], ..Issue::default() },
-        REPO,
-        "feature",
-    );
-    job.world.run(&[]).expect(0);
-    assert_eq!(job.labels(), ["coding agent done"]);
-    assert_eq!(job.fake.labels(REPO, pull), ["coding agent"], "left alone");
-    assert_eq!(job.world.names("contexts/completed").len(), 1);
-}
-
-#[test]
 fn c28_deleted_accounts_do_no_harm() {
     let job = Job::new();
     job.fake.comment(REPO, job.issue, "mallory", "I was here.");

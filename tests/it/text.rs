@@ -1,6 +1,6 @@
 //! Cutting text (case C19) and masking secrets in it.
 
-use coding_agent::text::{Redactor, head, head_and_tail, tail};
+use coding_agent::text::{Redactor, head, head_and_tail, printable, printable_line, tail};
 
 use crate::support::Random;
 
@@ -160,5 +160,34 @@ fn property_no_secret_survives_masking() {
             redactor.mask(head(&text, limit));
             redactor.mask(tail(&text, limit));
         }
+    }
+}
+
+#[test]
+fn what_is_printed_moves_no_cursor_and_starts_no_line() {
+    let hostile = "a\x1b[2K\x1b]0;title\x07\r\nb\rc\u{9b}1m\u{202e}d\0\u{2028}e\tあ👩\u{200d}👧\u{7f}\n";
+    let shown = printable(hostile);
+    assert_eq!(
+        shown,
+        "a\\u{1b}[2K\\u{1b}]0;title\\u{7}\nb\\rc\\u{9b}1m\\u{202e}d\\u{0}\\u{2028}e\tあ👩\u{200d}👧\\u{7f}\n"
+    );
+    assert_eq!(printable_line(hostile), shown.replace('\n', " ⏎ "));
+    for text in ["", "plain", "あ\tb"] {
+        assert!(matches!(printable(text), std::borrow::Cow::Borrowed(same) if same == text));
+        assert!(matches!(printable_line(text), std::borrow::Cow::Borrowed(same) if same == text));
+    }
+}
+
+#[test]
+fn property_printable_text_of_any_characters() {
+    let mut random = Random::new(4);
+    for _ in 0..2000 {
+        let text = random.text(40);
+        let (many, one) = (printable(&text), printable_line(&text));
+        assert!(!many.chars().any(|c| c.is_control() && !"\n\t".contains(c)), "{text:?}: {many:?}");
+        assert!(!one.chars().any(|c| c.is_control() && c != '\t'), "{text:?}: {one:?}");
+        assert_eq!(printable(&many), many);
+        assert_eq!(printable_line(&one), one);
+        assert_eq!(many.matches('\n').count(), text.matches('\n').count());
     }
 }

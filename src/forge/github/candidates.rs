@@ -1,4 +1,4 @@
-//! Which issues ask for work: looked for repository by repository, in those that are configured or
+//! Which issues and pull requests ask for work: looked for repository by repository, in those that are configured or
 //! that the token may push to. Never in all of GitHub: strangers use the same label.
 
 use super::GithubSettings;
@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::ports::Candidates;
 use crate::text::percent_encoded;
 
-/// Open issues with the bot label. Collected whole before anything is done about them: labels that
+/// Open issues and pull requests with the bot label. Collected whole before anything is done about them: labels that
 /// change while pages are read would shift the rest.
 pub fn candidates(api: &Api, settings: &GithubSettings) -> Result<Candidates> {
     let mut found = Candidates::default();
@@ -34,9 +34,7 @@ fn keep(found: &mut Candidates, issue: &Issue) {
         log::warn!("an issue without a usable address is left out: `{}`", issue.repository_url);
         return;
     };
-    if issue.is_pull_request() {
-        log::info!("{key} is a pull request; this version works on issues only");
-    } else if !found.keys.contains(&key) {
+    if !found.keys.contains(&key) {
         found.keys.push(key);
     }
 }
@@ -56,15 +54,16 @@ fn repositories(api: &Api, settings: &GithubSettings) -> Result<Vec<String>> {
     for repository in pages.into_iter().flatten() {
         let owner = repository.full_name.split('/').next().unwrap_or_default();
         let wanted = settings.repositories.is_empty() || owners.iter().any(|name| name.eq_ignore_ascii_case(owner));
-        let may_push = repository.permissions.as_ref().is_none_or(|permissions| permissions.push);
         let known = names.iter().any(|name| name.eq_ignore_ascii_case(&repository.full_name));
-        if wanted && may_push && !repository.archived && repository.has_issues && !known {
+        if wanted && repository.may_push() && !repository.archived && !known {
             names.push(repository.full_name);
         }
     }
     Ok(names)
 }
 
+/// GitHub lists pull requests among the issues (docs: "List repository issues"), also where issues
+/// are switched off.
 fn listed(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<Issue>> {
     let path: Vec<String> = repository.split('/').map(percent_encoded).collect();
     let mut query =
@@ -77,11 +76,20 @@ fn listed(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<
     Ok(pages.into_iter().flatten().collect())
 }
 
-/// One search per repository: GitHub reads several `repo:` terms as "in all of them at once".
+/// One search per repository and kind: GitHub reads several `repo:` terms as "in all of them at once",
+/// and wants one kind named.
 fn searched(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<Issue>> {
+    let mut issues = Vec::new();
+    for kind in ["issue", "pr"] {
+        issues.extend(searched_kind(api, settings, repository, kind)?);
+    }
+    Ok(issues)
+}
+
+fn searched_kind(api: &Api, settings: &GithubSettings, repository: &str, kind: &str) -> Result<Vec<Issue>> {
     let label = settings.labels.bot.replace('\\', "\\\\").replace('"', "\\\"");
     let mut terms = vec![format!("repo:{repository}"), format!("label:\"{label}\"")];
-    terms.extend(["state:open".to_owned(), "type:issue".to_owned()]);
+    terms.extend(["state:open".to_owned(), format!("type:{kind}")]);
     terms.extend(settings.assignee.as_ref().map(|assignee| format!("assignee:{assignee}")));
     terms.push(settings.query.trim().to_owned());
     let path = format!("/search/issues?q={}&sort=updated&order=asc&per_page=100", percent_encoded(&terms.join(" ")));

@@ -1,8 +1,9 @@
-//! GitHub, github.com and Enterprise Server: issues as tasks. Its own bookkeeping only; what the
+//! GitHub, github.com and Enterprise Server: issues and pull requests as tasks. Its own bookkeeping only; what the
 //! model may do is elsewhere.
 
 mod api;
 mod candidates;
+mod pulls;
 mod wire;
 
 use std::cell::RefCell;
@@ -13,19 +14,19 @@ use serde_json::json;
 
 use crate::config::Secret;
 use crate::error::{Error, Kind, Result};
-use crate::ports::{Candidates, Comment, Credential, Forge, Item, NewPullRequest, PullRequest, RepositorySource};
+use crate::ports::{
+    Candidates, Comment, Credential, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
+};
 use crate::sys::clock;
 use crate::sys::http::HttpClient;
 use crate::task::{Labels, TaskKey};
-use crate::text::{head, percent_encoded};
+use crate::text::percent_encoded;
 
-use api::{Answer, Api};
-use wire::{GHOST, IssueComment, Permission, Pull, Repository, User, login};
+use api::Api;
+use wire::{IssueComment, Permission, Repository, User, login};
 
 /// GitHub's limit for the body of a comment or pull request, in characters.
 const BODY_LIMIT_CHARS: usize = 65_536;
-/// GitHub's limit for a title, in characters; counted in bytes here, which are never fewer.
-const TITLE_LIMIT_BYTES: usize = 250;
 /// Tries of a write that is looked up in between.
 const WRITE_TRIES: u32 = 3;
 /// Associations that say "may write" where the permission cannot be asked (decisions of the design).
@@ -61,7 +62,7 @@ pub struct Github {
     associations: RefCell<HashMap<(String, String), String>>,
 }
 
-/// Owner, repository and number of an issue on GitHub.
+/// Owner, repository and number of an issue or pull request on GitHub.
 struct Place<'a> {
     owner: &'a str,
     repo: &'a str,
@@ -73,15 +74,22 @@ impl Place<'_> {
         format!("/repos/{}/{}", percent_encoded(self.owner), percent_encoded(self.repo))
     }
 
+    /// GitHub takes a pull request's number here too, for labels and the conversation.
     fn issue(&self) -> String {
         format!("{}/issues/{}", self.repository(), self.number)
+    }
+
+    fn pull(&self) -> String {
+        format!("{}/pulls/{}", self.repository(), self.number)
     }
 }
 
 fn place(key: &TaskKey) -> Result<Place<'_>> {
     match key {
-        TaskKey::GithubIssue { owner, repo, number } => Ok(Place { owner, repo, number: *number }),
-        other => Err(Error::task(format!("{other} is no issue on GitHub"))),
+        TaskKey::GithubIssue { owner, repo, number } | TaskKey::GithubPullRequest { owner, repo, number } => {
+            Ok(Place { owner, repo, number: *number })
+        }
+        other => Err(Error::task(format!("{other} is not on GitHub"))),
     }
 }
 
@@ -155,6 +163,29 @@ impl Github {
         }
     }
 
+    /// A repository by `owner/repo`; refused when it takes nothing.
+    fn read_repository(&self, name: &str) -> Result<Repository> {
+        let path: Vec<String> = name.split('/').map(percent_encoded).collect();
+        let answer = self.api.get(&format!("/repos/{}", path.join("/")))?;
+        if !answer.is_good() {
+            return Err(answer.refusal(&format!("cannot read the repository `{name}`")));
+        }
+        let repository: Repository = answer.json()?;
+        if repository.archived {
+            return Err(Error::task(format!("the repository `{name}` is archived, nothing can be pushed to it")));
+        }
+        Ok(repository)
+    }
+
+    fn may_not_push(&self, name: &str) -> Error {
+        Error::task(format!("the account `{}` may not push to `{name}`", self.bot_login))
+            .hint("give the account write access, or the token the right `contents: write`")
+    }
+
+    fn credential(&self) -> Credential {
+        Credential { username: "x-access-token".into(), password: self.settings.token.clone() }
+    }
+
     fn create_label(&self, place: &Place<'_>, label: &str) -> Result<()> {
         let body = json!({ "name": label });
         let path = format!("{}/labels", place.repository());
@@ -165,30 +196,6 @@ impl Github {
         } else {
             Err(answer.refusal(&format!("cannot create the label `{label}`")))
         }
-    }
-
-    fn find_pull(&self, key: &TaskKey, branch: &str, state: &str) -> Result<Option<PullRequest>> {
-        let place = place(key)?;
-        let head = percent_encoded(&format!("{}:{branch}", place.owner));
-        let query = format!("state={state}&head={head}&sort=created&direction=desc&per_page=1");
-        let answer = self.api.get(&format!("{}/pulls?{query}", place.repository()))?;
-        if !answer.is_good() {
-            return Err(answer.refusal(&format!("cannot look for a pull request from `{branch}`")));
-        }
-        Ok(answer.json::<Vec<Pull>>()?.into_iter().next().map(PullRequest::from))
-    }
-
-    fn post_pull(&self, key: &TaskKey, request: &NewPullRequest, draft: bool) -> Result<Answer> {
-        let mut body = json!({
-            "title": head(&request.title, TITLE_LIMIT_BYTES),
-            "body": request.body,
-            "head": request.head,
-            "base": request.base,
-        });
-        if draft {
-            body["draft"] = true.into();
-        }
-        self.api.write("POST", &format!("{}/pulls", place(key)?.repository()), Some(&body))
     }
 }
 
@@ -219,7 +226,7 @@ impl Forge for Github {
     }
 
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {
-        let path = place(key)?.issue();
+        let path = if key.is_change() { place(key)?.pull() } else { place(key)?.issue() };
         let mut answer = self.api.get(&path)?;
         if answer.status == 404 {
             // Asked twice: "gone" ends a task, and a single 404 was seen to pass.
@@ -230,6 +237,12 @@ impl Forge for Github {
         }
         if !answer.is_good() {
             return Err(answer.refusal(&format!("cannot read {key}")));
+        }
+        if key.is_change() {
+            let pull: wire::Pull = answer.json()?;
+            self.remember(key, &login(pull.user.as_ref()), pull.author_association.as_ref());
+            let key = pull.key().unwrap_or_else(|| key.clone());
+            return Ok(Some(pull.into_item(key)));
         }
         let issue: wire::Issue = answer.json()?;
         self.remember(key, &login(issue.user.as_ref()), issue.author_association.as_ref());
@@ -248,7 +261,12 @@ impl Forge for Github {
                 author,
                 body: comment.body.unwrap_or_default().replace("\r\n", "\n"),
                 created_at: comment.created_at,
+                verdict: None,
+                remarks: Vec::new(),
             });
+        }
+        if key.is_change() {
+            comments.extend(self.reviews(key)?);
         }
         comments.sort_by(|a, b| a.created_at.cmp(&b.created_at));
         Ok(comments)
@@ -321,23 +339,15 @@ impl Forge for Github {
     }
 
     fn repository(&self, key: &TaskKey) -> Result<RepositorySource> {
-        let answer = self.api.get(&place(key)?.repository())?;
-        let name = key.repository();
-        if !answer.is_good() {
-            return Err(answer.refusal(&format!("cannot read the repository `{name}`")));
+        if key.is_change() {
+            return self.head_repository(key);
         }
-        let repository: Repository = answer.json()?;
-        if repository.archived {
-            return Err(Error::task(format!("the repository `{name}` is archived, nothing can be pushed to it")));
-        }
+        let repository = self.read_repository(&key.repository())?;
         // Known before any model call: work that cannot be handed back is not begun (case C33).
-        if repository.permissions.is_some_and(|permissions| !permissions.push) {
-            return Err(Error::task(format!("the account `{}` may not push to `{name}`", self.bot_login))
-                .hint("give the account write access, or the token the right `contents: write`"));
+        if !repository.may_push() {
+            return Err(self.may_not_push(&key.repository()));
         }
-        let password = self.settings.token.clone();
-        let credential = Some(Credential { username: "x-access-token".into(), password });
-        Ok(RepositorySource { url: repository.clone_url, credential })
+        Ok(RepositorySource { url: repository.clone_url, credential: Some(self.credential()), change: None })
     }
 
     fn find_pull_request(&self, key: &TaskKey, branch: &str) -> Result<Option<PullRequest>> {
@@ -345,21 +355,6 @@ impl Forge for Github {
     }
 
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>> {
-        let what = || format!("cannot open a pull request from `{}`", request.head);
-        let write = || {
-            let mut answer = self.post_pull(key, request, request.draft)?;
-            if answer.status == 422 && request.draft && answer.error.says("draft") {
-                log::info!("`{}` takes no drafts; opening a plain pull request", key.repository());
-                answer = self.post_pull(key, request, false)?;
-            }
-            if answer.status == 422 && answer.error.says("already exists") {
-                return self.find_pull(key, &request.head, "open")?.ok_or_else(|| answer.refusal(&what()));
-            }
-            if !answer.is_good() {
-                return Err(answer.refusal(&what()));
-            }
-            answer.json::<Pull>().map(PullRequest::from)
-        };
-        self.write_once(write, || self.find_pull(key, &request.head, "open")).map(Some)
+        self.open_pull(key, request).map(Some)
     }
 }

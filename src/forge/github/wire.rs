@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::ports::{Item, ItemState, PullRequest};
+use crate::ports::{Change, GHOST, Item, ItemState, PullRequest};
 use crate::task::TaskKey;
 
 /// An account; null for a deleted one.
@@ -12,12 +12,14 @@ pub struct User {
     pub login: String,
 }
 
-/// The name GitHub shows for a deleted account.
-pub const GHOST: &str = "ghost";
-
 /// Login of an account that may be gone.
 pub fn login(user: Option<&User>) -> String {
     user.map_or_else(|| GHOST.to_owned(), |user| user.login.clone())
+}
+
+/// Logins of the accounts that are still there.
+fn logins(users: Option<Vec<Option<User>>>) -> Vec<String> {
+    users.into_iter().flatten().flatten().map(|user| user.login).collect()
 }
 
 /// An issue, as in lists, searches and alone. Pull requests appear here too.
@@ -34,7 +36,7 @@ pub struct Issue {
     #[serde(default)]
     pub labels: Vec<Label>,
     #[serde(default)]
-    pub assignees: Option<Vec<User>>,
+    pub assignees: Option<Vec<Option<User>>>,
     #[serde(default)]
     pub html_url: String,
     pub repository_url: String,
@@ -62,11 +64,6 @@ impl Label {
 }
 
 impl Issue {
-    /// Whether it is a pull request.
-    pub fn is_pull_request(&self) -> bool {
-        self.pull_request.is_some()
-    }
-
     /// Owner and name of its repository as the API writes them: the last two parts of its address.
     pub fn repository(&self) -> Option<(String, String)> {
         let mut parts = self.repository_url.trim_end_matches('/').rsplit('/');
@@ -76,8 +73,12 @@ impl Issue {
 
     /// Its key; `None` when its address is strange.
     pub fn key(&self) -> Option<TaskKey> {
-        let (owner, repo) = self.repository()?;
-        Some(TaskKey::GithubIssue { owner, repo, number: self.number })
+        let ((owner, repo), number) = (self.repository()?, self.number);
+        Some(if self.pull_request.is_some() {
+            TaskKey::GithubPullRequest { owner, repo, number }
+        } else {
+            TaskKey::GithubIssue { owner, repo, number }
+        })
     }
 
     /// As the rest of the program sees it.
@@ -90,9 +91,9 @@ impl Issue {
             author: login(self.user.as_ref()),
             state: if self.state == "open" { ItemState::Open } else { ItemState::Closed },
             labels: self.labels.into_iter().filter_map(Label::into_name).collect(),
-            assignees: self.assignees.unwrap_or_default().into_iter().map(|user| user.login).collect(),
+            assignees: logins(self.assignees),
             location: self.html_url,
-            source_branch: None,
+            change: None,
         }
     }
 }
@@ -124,16 +125,17 @@ pub struct IssueComment {
 pub struct Repository {
     pub full_name: String,
     pub clone_url: String,
-    #[serde(default = "yes")]
-    pub has_issues: bool,
     #[serde(default)]
     pub archived: bool,
     #[serde(default)]
     pub permissions: Option<Permissions>,
 }
 
-fn yes() -> bool {
-    true
+impl Repository {
+    /// Whether our token may push; where the API does not say, the push itself will.
+    pub fn may_push(&self) -> bool {
+        self.permissions.as_ref().is_none_or(|permissions| permissions.push)
+    }
 }
 
 /// What our token may do in a repository.
@@ -152,21 +154,123 @@ pub struct Permission {
 /// A pull request.
 #[derive(Debug, Deserialize)]
 pub struct Pull {
+    pub number: u64,
+    #[serde(default)]
+    pub title: String,
+    #[serde(default)]
+    pub body: Option<String>,
+    #[serde(default)]
+    pub user: Option<User>,
     pub html_url: String,
     pub state: String,
     #[serde(default)]
     pub merged_at: Option<String>,
+    #[serde(default)]
+    pub labels: Vec<Label>,
+    #[serde(default)]
+    pub assignees: Option<Vec<Option<User>>>,
+    #[serde(default)]
+    pub requested_reviewers: Option<Vec<Option<User>>>,
+    #[serde(default)]
+    pub author_association: Option<String>,
+    #[serde(default)]
+    pub maintainer_can_modify: bool,
+    pub head: PullBranch,
+    pub base: PullBranch,
+}
+
+/// One side of a pull request.
+#[derive(Debug, Deserialize)]
+pub struct PullBranch {
+    /// The branch, without `refs/heads/`.
+    #[serde(rename = "ref")]
+    pub branch: String,
+    /// Null when the fork was deleted.
+    #[serde(default)]
+    pub repo: Option<Repository>,
+}
+
+impl Pull {
+    fn item_state(&self) -> ItemState {
+        match (self.state.as_str(), &self.merged_at) {
+            (_, Some(_)) => ItemState::Merged,
+            ("open", None) => ItemState::Open,
+            _ => ItemState::Closed,
+        }
+    }
+
+    /// Its key now, which another name of the repository may have changed; `None` when it does not say.
+    pub fn key(&self) -> Option<TaskKey> {
+        let (owner, repo) = self.base.repo.as_ref()?.full_name.split_once('/')?;
+        Some(TaskKey::GithubPullRequest { owner: owner.to_owned(), repo: repo.to_owned(), number: self.number })
+    }
+
+    /// As the rest of the program sees it.
+    pub fn into_item(self, key: TaskKey) -> Item {
+        Item {
+            repository: key.repository(),
+            key,
+            state: self.item_state(),
+            title: self.title,
+            body: self.body.unwrap_or_default(),
+            author: login(self.user.as_ref()),
+            labels: self.labels.into_iter().filter_map(Label::into_name).collect(),
+            assignees: logins(self.assignees),
+            location: self.html_url,
+            change: Some(Change {
+                head_branch: self.head.branch,
+                base_branch: self.base.branch,
+                reviewers: logins(self.requested_reviewers),
+            }),
+        }
+    }
 }
 
 impl From<Pull> for PullRequest {
     fn from(pull: Pull) -> Self {
-        let state = match (pull.state.as_str(), pull.merged_at) {
-            (_, Some(_)) => ItemState::Merged,
-            ("open", None) => ItemState::Open,
-            _ => ItemState::Closed,
-        };
-        Self { url: pull.html_url, state }
+        Self { state: pull.item_state(), url: pull.html_url }
     }
+}
+
+/// A review of a pull request.
+#[derive(Debug, Deserialize)]
+pub struct Review {
+    pub id: u64,
+    #[serde(default)]
+    pub user: Option<User>,
+    #[serde(default)]
+    pub body: Option<String>,
+    /// `APPROVED`, `CHANGES_REQUESTED`, `COMMENTED`, `DISMISSED`, `PENDING`.
+    #[serde(default)]
+    pub state: String,
+    /// Missing while it is pending.
+    #[serde(default)]
+    pub submitted_at: Option<String>,
+    #[serde(default)]
+    pub author_association: Option<String>,
+}
+
+/// A comment on a line of a pull request; belongs to a review.
+#[derive(Debug, Deserialize)]
+pub struct ReviewComment {
+    pub id: u64,
+    #[serde(default)]
+    pub pull_request_review_id: Option<u64>,
+    #[serde(default)]
+    pub user: Option<User>,
+    #[serde(default)]
+    pub body: Option<String>,
+    #[serde(default)]
+    pub path: String,
+    /// Null when the line is gone by now.
+    #[serde(default)]
+    pub line: Option<u64>,
+    #[serde(default)]
+    pub diff_hunk: String,
+    #[serde(default)]
+    pub created_at: String,
+    #[serde(default)]
+    pub author_association: Option<String>,
 }
 
 /// The body of an error.

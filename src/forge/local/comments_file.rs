@@ -104,6 +104,8 @@ fn entries(bytes: &[u8]) -> Vec<Entry> {
                 author: heading.author,
                 body: unescaped(&text),
                 created_at: clock::rfc3339(heading.at_ms),
+                verdict: None,
+                remarks: Vec::new(),
             };
             Entry { comment, at_ms: heading.at_ms, body }
         })

@@ -213,7 +213,7 @@ impl Forge for Local {
                 .hint("take it out of the issue file and use a credential helper of git"));
         }
         if is_url(&said) {
-            return Ok(RepositorySource { url: said, credential: None });
+            return Ok(RepositorySource { url: said, credential: None, change: None });
         }
         let path = self.tasks_dir.join(&said);
         // Without `..` where we can: the path goes into git's configuration and into messages.
@@ -221,7 +221,7 @@ impl Forge for Local {
             .or_else(|_| std::path::absolute(&path))
             .map_err(|source| file::error("find the repository", &path, source))?;
         let url = path.into_os_string().into_string();
-        url.map(|url| RepositorySource { url, credential: None })
+        url.map(|url| RepositorySource { url, credential: None, change: None })
             .map_err(|path| Error::task(format!("the repository's path `{}` is not UTF-8", path.display())))
     }
 
@@ -284,7 +284,7 @@ fn item(key: TaskKey, name: &str, path: &Path, issue: IssueFile) -> Item {
         assignees: issue.assignees,
         location: path.display().to_string(),
         repository: issue.repository.map(|said| without_password(&said)).unwrap_or_default(),
-        source_branch: None,
+        change: None,
     }
 }
 

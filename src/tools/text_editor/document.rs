@@ -2,6 +2,7 @@
 //! Pure. Never shows the mark to anybody and never decides on a change.
 
 use super::endings::{CRLF, with_crlf};
+use crate::text::binary_format;
 
 /// A byte order mark is this only as the first character; elsewhere it is text.
 pub(super) const BOM: char = '\u{FEFF}';
@@ -27,7 +28,7 @@ impl Document {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let refusal = |name: &str| format!("{name}, {} bytes", bytes.len());
         if let Some(name) = binary_name(bytes) {
-            return Err(refusal(name));
+            return Err(refusal(&name));
         }
         let (has_bom, rest) = bytes.strip_prefix(BOM_BYTES).map_or((false, bytes), |rest| (true, rest));
         match std::str::from_utf8(rest) {
@@ -76,18 +77,7 @@ fn is_crlf_throughout(bytes: &[u8]) -> bool {
 }
 
 /// What kind of binary file this is by its first bytes; `None` for what may be text.
-pub(super) fn binary_name(bytes: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 9] = [
-        (b"\x7FELF", "binary file (ELF program)"),
-        (b"\x89PNG\r\n\x1A\n", "binary file (PNG image)"),
-        (b"\xFF\xD8\xFF", "binary file (JPEG image)"),
-        (b"GIF8", "binary file (GIF image)"),
-        (b"%PDF-", "binary file (PDF)"),
-        (b"PK\x03\x04", "binary file (ZIP archive)"),
-        (b"\x1F\x8B", "binary file (gzip)"),
-        (b"\xFF\xFE", "binary file (perhaps UTF-16 text)"),
-        (b"\xFE\xFF", "binary file (perhaps UTF-16 text)"),
-    ];
+pub(super) fn binary_name(bytes: &[u8]) -> Option<String> {
     let probe = bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes);
     // Only a NUL or broken UTF-8 makes a file binary: `GIF8` may start a sentence.
     let unknown = match probe {
@@ -95,7 +85,7 @@ pub(super) fn binary_name(bytes: &[u8]) -> Option<&'static str> {
         _ if is_broken_utf8(probe) => NOT_UTF8,
         _ => return None,
     };
-    Some(KNOWN.iter().find(|(magic, _)| bytes.starts_with(magic)).map_or(unknown, |(_, name)| name))
+    Some(binary_format(bytes).map_or(unknown.to_owned(), |format| format!("binary file ({format})")))
 }
 
 /// Whether `probe` cannot be the start of UTF-8 text; a character cut at its end is fine.

@@ -232,7 +232,7 @@ impl Place<'_> {
             return Ok(Some(bytes));
         }
         let size = file.metadata().map_err(failed)?.len();
-        let what = document::binary_name(&bytes).unwrap_or("text file");
+        let what = document::binary_name(&bytes).unwrap_or_else(|| "text file".to_owned());
         Err(format!(
             "`{}` is too large for this tool ({what}, {size} bytes; the limit is {LARGEST_FILE_BYTES}); use commands \
              such as `sed -n 1,100p` or `grep -n`",

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::endings::{line_number, part};
-use super::view::fold;
+use crate::text::fold_line;
 
 /// More lines than this help nobody, and a text of one repeated letter must not cost minutes.
 const MOST_LINES_NAMED: usize = 10;
@@ -60,12 +60,12 @@ pub(super) fn closest(text: &str, old: &str) -> String {
     };
     let whole = lines.windows(wanted.len()).find(|window| fits(window, &wanted));
     if let Some([(number, line, _), ..]) = whole {
-        let line = fold(line);
+        let line = fold_line(line);
         return format!("{none}, but from line {number} on it does except for white space; that line is `{line}`");
     }
     match lines.iter().find(|(_, _, line)| line.contains(first.as_str())) {
         Some((number, line, _)) if first.chars().count() > 2 => {
-            let line = fold(line);
+            let line = fold_line(line);
             format!(
                 "{none}; its first line resembles line {number}, `{line}`, but not what follows; view the file again"
             )

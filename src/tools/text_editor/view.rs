@@ -1,17 +1,11 @@
-//! Shows text to a model: numbered lines, with long ones, `data:` URIs and overlong results cut.
-//! Pure; what it leaves out it counts.
+//! Shows text to a model: numbered lines, folded, and overlong results cut. Pure; what it leaves out
+//! it counts.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::endings::part;
-use crate::text::head;
+use crate::text::fold_line;
 
-/// A longer line is minified code or data; its start says what it is.
-const LONGEST_LINE_BYTES: usize = 2_000;
-const LONGEST_DATA_URI_CHARS: usize = 200;
-/// `data:` with a media type and `;base64,` is shorter than this.
-const LONGEST_DATA_URI_HEAD_BYTES: usize = 100;
 /// The caller cuts by tokens of its model; this only keeps the memory bounded.
 const LONGEST_RESULT_BYTES: usize = 100_000;
 /// Lines shown on each side of an edit.
@@ -27,7 +21,7 @@ pub(super) fn numbered(text: &str, wanted: Range<usize>) -> String {
         if number >= wanted.end {
             break;
         }
-        let line = fold(line);
+        let line = fold_line(line);
         if out.len() + line.len() > LONGEST_RESULT_BYTES {
             let last = wanted.end - 1;
             // Writing to a String cannot fail.
@@ -65,37 +59,4 @@ pub(super) fn check_range(range: Option<[i64; 2]>, count: usize) -> Result<Range
         (Some(_), Some(_)) => refuse("the first line comes after the last"),
         _ => refuse(&format!("the file has lines 1 to {count}")),
     }
-}
-
-/// One line, short enough to show.
-pub(super) fn fold(line: &str) -> String {
-    let line = fold_data_uris(line);
-    let start = head(&line, LONGEST_LINE_BYTES);
-    match part(&line, start.len()..line.len()).chars().count() {
-        0 => line,
-        more => format!("{start}[… {more} more characters in this line …]"),
-    }
-}
-
-fn fold_data_uris(line: &str) -> String {
-    let mut out = String::new();
-    let mut rest = line;
-    while let Some((before, uri)) = rest.find("data:").map(|at| rest.split_at(at)) {
-        let ends_uri = |character: char| character.is_whitespace() || "\"'`<>()\\".contains(character);
-        let (uri, behind) = uri.split_at(uri.find(ends_uri).unwrap_or(uri.len()));
-        out.push_str(before);
-        // Without its comma it is no URI but a word that happens to stand there.
-        let kept = head(uri, LONGEST_DATA_URI_HEAD_BYTES).split_once(',').map(|(media, _)| media);
-        let length = uri.chars().count();
-        match kept {
-            Some(media) if length > LONGEST_DATA_URI_CHARS => {
-                let left_out = length - media.chars().count() - 1;
-                let _ = write!(out, "{media},[… {left_out} characters of data …]");
-            }
-            _ => out.push_str(uri),
-        }
-        rest = behind;
-    }
-    out.push_str(rest);
-    out
 }

@@ -11,8 +11,10 @@ mod history;
 pub mod http_server;
 mod random;
 pub mod repositories;
+pub mod shell;
 pub mod store;
 mod strict_chat;
+pub mod summarizer;
 mod tls;
 mod world;
 

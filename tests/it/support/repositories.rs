@@ -77,6 +77,7 @@ impl Repositories {
                 ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
                 ("HOME".into(), OsString::from(self.path("home"))),
             ],
+            sandbox: None,
         }
     }
 
@@ -173,7 +174,7 @@ pub fn commit_held(workspace: &Workspace) -> (String, String) {
 
 /// A remote that needs nothing to open it.
 pub fn source(url: &str) -> coding_agent::ports::RepositorySource {
-    coding_agent::ports::RepositorySource { url: url.to_owned(), credential: None }
+    coding_agent::ports::RepositorySource { url: url.to_owned(), credential: None, change: None }
 }
 
 /// Runs a script as the model would: with git's configuration of the tree alone.

@@ -68,7 +68,7 @@ pub fn call(turn: u64, index: usize) -> ToolCall {
 /// Records a command that ended with exit code 3.
 pub fn record(context: &mut TaskContext, command: &str) -> Result<u64> {
     let arguments = json!({ "command": command });
-    let result = ToolResult { text: "out".into(), is_error: false, exit_code: Some(3) };
+    let result = ToolResult { text: "out".into(), whole: None, is_error: false, exit_code: Some(3) };
     let record =
         ToolRecord { tool_name: "run", arguments: arguments.as_object().unwrap(), result: &result, duration_ms: 5 };
     context.tools.add_tool_call(&record)

@@ -181,10 +181,18 @@ pub fn admit(hub: &mut Hub, request: &Request) -> Result<Pass, Reply> {
     if pushes && token.is_some_and(|token| token.read_only) {
         return Err(text(403, "Write access to repository not granted.\n"));
     }
-    if pushes && permission < Permission::Write {
+    if pushes && permission < Permission::Write && !lets_maintainers_in(hub, repo.id, &who) {
         return Err(text(403, &format!("Permission to {}.git denied to {who}.\n", repo.full())));
     }
     Ok(Pass { id: repo.id, tail: tail.to_owned(), who })
+}
+
+/// Whether an open pull request from this fork lets those in who may write to its base (docs: "Allowing
+/// changes to a pull request branch created from a fork").
+fn lets_maintainers_in(hub: &Hub, fork: u64, who: &str) -> bool {
+    let writable = hub.repos.iter().filter(|base| base.permission(who) >= Permission::Write);
+    let mut items = writable.flat_map(|base| base.items.iter()).filter(|item| item.closed.is_none());
+    items.any(|item| item.pull.as_ref().is_some_and(|pull| pull.maintainer_can_modify && pull.head_repo == Some(fork)))
 }
 
 /// The token of a Basic header, with any user name; `None` when it is not known.
