@@ -72,12 +72,10 @@ impl Workspace {
         // hooks of a person are not for it.
         let args = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=", "repo.git", "tree.part"];
         Git::without_configuration(&self.dir, &self.settings).run(what, args)?;
-        let tree = Git::in_tree(&part, &self.settings);
+        let tree = Git::in_fresh_tree(&part, &self.settings);
         submodules::identify(&tree, &self.settings, what)?;
         if let (Some(base), Some(base_sha)) = (self.base_in_tree(), &self.file.base_sha) {
-            // Not shut in, where `repo.git` is out of sight; no model has written here yet.
-            let fetch = ["fetch", "--quiet", "--no-tags", "../repo.git", BASE_REF];
-            Git::without_configuration(&part, &self.settings).run(what, fetch)?;
+            tree.run(what, ["fetch", "--quiet", "--no-tags", "../repo.git", BASE_REF])?;
             tree.run(what, ["update-ref", &format!("refs/remotes/{base}"), base_sha])?;
         }
         tree.run(what, ["checkout", "--quiet", "-B", &self.file.branch, sha])?;
@@ -145,12 +143,12 @@ fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Res
 /// Removes the lock files that killed git processes left. The caller has seen to it that no process
 /// of the task lives.
 pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
+    // A model can put links in their places, which lead out of the tree.
     let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
+    if dirs.iter().any(|dir| dir.is_symlink()) {
+        return Ok(());
+    }
     while let Some(dir) = dirs.pop() {
-        // A model can put a link in its place, which leads out of the tree.
-        if dir.is_symlink() {
-            continue;
-        }
         for name in file::names(&dir).unwrap_or_default() {
             let path = dir.join(&name);
             if name.ends_with(".lock") {

@@ -103,8 +103,14 @@ impl Git {
     /// start programs (filters, for one). Its repository is named, not searched for: were it damaged,
     /// git would take one further up for it; and who owns the files does not matter then.
     pub fn in_tree(dir: &Path, settings: &Settings) -> Self {
-        let mut git = Self::without_configuration(dir, settings);
+        let mut git = Self::in_fresh_tree(dir, settings);
         git.sandbox = settings.sandbox.clone();
+        git
+    }
+
+    /// Calls in a tree that no model has seen yet: its configuration is ours.
+    pub fn in_fresh_tree(dir: &Path, settings: &Settings) -> Self {
+        let mut git = Self::without_configuration(dir, settings);
         let own = [
             ("GIT_DIR", ".git"),
             ("GIT_WORK_TREE", "."),

@@ -43,7 +43,11 @@ fn a_broken_pipe_ends_the_writer_quietly() {
 
 #[test]
 fn c43_what_asks_a_person_ends_by_itself() {
-    let mut shell = Shell::on_host();
+    what_asks_a_person_ends(&mut Shell::on_host());
+}
+
+/// Everything in this list would wait for ever if there were somebody to ask.
+pub fn what_asks_a_person_ends(shell: &mut Shell) {
     let tree = shell.tree();
     git(&tree, &["init", "--quiet", "--initial-branch=main"]);
     git(&tree, &["config", "user.name", "t"]);

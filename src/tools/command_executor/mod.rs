@@ -60,14 +60,14 @@ impl Limits {
     }
 }
 
-/// What programs say when they get no memory: the C library, python, C++, rust, node, java, go.
+/// What programs say when they get no memory, in lower case: the C library, python, C++, rust, node, java, go.
 const NO_MEMORY_WORDS: [&str; 7] = [
-    "annot allocate memory",
+    "cannot allocate memory",
     "memory exhausted",
-    "MemoryError",
+    "memoryerror",
     "bad_alloc",
     "memory allocation of",
-    "OutOfMemoryError",
+    "outofmemoryerror",
     "out of memory",
 ];
 
@@ -162,14 +162,14 @@ impl CommandExecutor {
 impl CommandExecutor {
     /// What is known about a lack of memory; an exit code alone says nothing of it.
     fn memory_note(&self, finished: &Finished, kernel_killed: bool) -> Option<String> {
-        if finished.succeeded() {
+        if !matches!(finished.ending, Ending::Code(1..) | Ending::Signal(_)) {
             return None;
         }
         if kernel_killed {
             return Some("meanwhile the machine ran out of memory and the kernel killed a process".into());
         }
         let limit_bytes = self.limits.resources.memory_bytes?;
-        let stderr = finished.stderr.to_text();
+        let stderr = finished.stderr.to_text().to_lowercase();
         NO_MEMORY_WORDS.iter().any(|words| stderr.contains(words)).then(|| {
             format!("each process may have {} MiB of memory; this one may have asked for more", limit_bytes >> 20)
         })

@@ -66,6 +66,11 @@ impl Repositories {
         git(&self.person(), &["push", "--quiet", "origin", "HEAD"]);
     }
 
+    /// With git calls in the tree shut in; `None` where bubblewrap does not work.
+    pub fn settings_shut_in(&self) -> Option<Settings> {
+        Some(Settings { sandbox: Some(super::shell::bubblewrap(&[])?), ..self.settings() })
+    }
+
     pub fn settings(&self) -> Settings {
         Settings {
             root: self.path("workspaces"),

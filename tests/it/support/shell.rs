@@ -9,7 +9,7 @@ use coding_agent::ports::{ToolResult, ToolServer as _};
 use coding_agent::sys::bubblewrap::Bubblewrap;
 use coding_agent::sys::launcher::ResourceLimits;
 use coding_agent::task::TaskId;
-use coding_agent::tools::command_executor::{Backend, CommandExecutor, Host, Limits, Sandboxed};
+use coding_agent::tools::command_executor::{Backend, CommandExecutor, Host, Limits, Sandboxed, TASK_MARK};
 use serde_json::{Value, json};
 
 use super::BINARY;
@@ -115,6 +115,10 @@ impl Shell {
         report["stdout"].as_str().unwrap().trim_end_matches('\n').to_owned()
     }
 
+    pub fn tool_description(&self) -> String {
+        self.tool.tools()[0].description.clone()
+    }
+
     #[track_caller]
     pub fn refuses(&mut self, arguments: Value, why: &str) {
         let result = self.call(arguments.clone());
@@ -123,6 +127,17 @@ impl Shell {
         let asked = coding_agent::text::head(&arguments, 200);
         assert!(result.text.contains(why), "{asked}: {}", result.text);
     }
+}
+
+/// Processes of this machine that carry the mark of a task.
+pub fn processes_of(uuid: impl std::fmt::Display) -> Vec<String> {
+    let mark = format!("{TASK_MARK}={uuid}");
+    let names = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let marked = |pid: &String| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+    };
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(marked).collect()
 }
 
 /// Whether the process whose number is in a file still runs.
