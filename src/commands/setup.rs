@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::Mode;
-use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, TaskSource};
+use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, Submodules, TaskSource};
 use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Local};
@@ -254,6 +254,7 @@ impl Setup {
             depth: workspace.depth,
             author_name: workspace.author_name.clone(),
             author_email: workspace.author_email.clone(),
+            own_submodules: workspace.submodules == Submodules::SameOwner,
             env,
             sandbox: None,
         })

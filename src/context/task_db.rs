@@ -100,25 +100,6 @@ pub struct LlmCall<'a> {
     pub error: Option<String>,
 }
 
-/// A finished task as `status` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FinishedTask {
-    /// The task's UUID.
-    pub uuid: String,
-    /// `completed`, `failed`, `stopped`.
-    pub status: String,
-    /// Kind of item.
-    pub task_type: String,
-    /// Number or name.
-    pub task_identifier: String,
-    /// Repository.
-    pub repository: String,
-    /// When it ended (RFC 3339, UTC).
-    pub completed_at: String,
-    /// Why it failed.
-    pub error_message: Option<String>,
-}
-
 impl TaskDb {
     /// Opens the database, making or migrating it; a failure is a warning.
     pub fn open(path: &Path) -> Self {
@@ -198,31 +179,6 @@ impl TaskDb {
                 ],
             )
         });
-    }
-
-    /// The tasks that ended last, newest first.
-    pub fn last_finished(&self, limit: u32) -> Vec<FinishedTask> {
-        let Some(connection) = &self.connection else { return Vec::new() };
-        let read = || -> rusqlite::Result<Vec<FinishedTask>> {
-            let mut statement = connection.prepare(
-                "SELECT uuid, status, task_type, COALESCE(task_identifier, ''), COALESCE(repository, ''), completed_at,
-                   error_message
-                 FROM tasks WHERE completed_at IS NOT NULL ORDER BY completed_at DESC, rowid DESC LIMIT ?1",
-            )?;
-            let rows = statement.query_map([limit], |row| {
-                Ok(FinishedTask {
-                    uuid: row.get(0)?,
-                    status: row.get(1)?,
-                    task_type: row.get(2)?,
-                    task_identifier: row.get(3)?,
-                    repository: row.get(4)?,
-                    completed_at: row.get(5)?,
-                    error_message: row.get(6)?,
-                })
-            })?;
-            rows.collect()
-        };
-        read().inspect_err(|error| log::warn!("cannot read the finished tasks: {error}")).unwrap_or_default()
     }
 
     /// Earlier tasks of the same kind, item, repository and user that ended by themselves, newest first.

@@ -7,6 +7,7 @@ use std::io::BufRead as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use super::tracked::NotMeant;
 use super::{Workspace, suspicious};
 use crate::error::{Error, Kind, Result};
 use crate::sys::file;
@@ -14,6 +15,8 @@ use crate::text::{Redactor, inline_code};
 
 const HOLDS_SECRET: &str = "holds a secret of the agent";
 const OWN_REPOSITORY: &str = "a repository of its own";
+const CHANGED_SUBMODULE: &str = "a submodule; its change counts only where it was staged";
+const FILES_IN_SUBMODULE: &str = "files in a submodule that is not checked out";
 
 /// The commit with the work.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,15 +125,21 @@ impl Workspace {
             git.run_bytes(what, ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
         let mut fresh = Vec::new();
         let mut staged = Vec::new();
+        let mut changed = Vec::new();
         for entry in status.split(|byte| *byte == 0) {
             match entry {
                 [b'?', b'?', b' ', path @ ..] => fresh.push(path),
                 [b'A', _, b' ', path @ ..] => staged.push(path),
+                [_, in_tree, b' ', path @ ..] => changed.push((path, *in_tree != b' ')),
                 _ => {}
             }
         }
-        let sorted = self.sort_out(&fresh, &staged, redactor);
+        let gitlinks = self.gitlinks()?;
+        let not_meant = self.not_meant(&changed, &gitlinks)?;
+        let mut sorted = self.sort_out(&fresh, &staged, redactor);
+        sorted.leave_out(&not_meant);
         git.run(what, ["add", "--update", "--", "."])?;
+        self.keep_gitlinks(what, &not_meant.gitlinks)?;
         self.on_paths(what, &["reset", "--quiet"], &sorted.unstage)?;
         self.on_paths(what, &["add"], &sorted.add)?;
         if !git.says_yes(["diff", "--cached", "--quiet", "--no-ext-diff"])? {
@@ -278,6 +287,24 @@ struct Sorted<'a> {
     add: Vec<&'a [u8]>,
     unstage: Vec<&'a [u8]>,
     told: Vec<String>,
+}
+
+impl<'a> Sorted<'a> {
+    /// Adds the changes of tracked files that are left out.
+    fn leave_out(&mut self, not_meant: &NotMeant<'a>) {
+        self.unstage.extend(not_meant.files.iter().map(|(path, _)| *path));
+        let submodules = not_meant.gitlinks.iter().map(|(path, _)| (*path, CHANGED_SUBMODULE));
+        // Git would drop the submodule for it: the two cannot be in one commit.
+        let is_above = |path: &[u8]| {
+            let below = |link: &[u8]| link.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
+            not_meant.gitlinks.iter().any(|(link, _)| below(link))
+        };
+        self.add.retain(|path| !is_above(path));
+        let unseen = not_meant.unseen.iter().map(|path| (*path, FILES_IN_SUBMODULE));
+        for (path, reason) in not_meant.files.iter().copied().chain(submodules).chain(unseen) {
+            self.told.push(format!("`{}` ({reason})", String::from_utf8_lossy(path)));
+        }
+    }
 }
 
 fn finds_secret(path: &Path, redactor: &Redactor) -> Result<bool> {

@@ -23,7 +23,7 @@ const OUTPUT_LIMIT_BYTES: usize = 64 << 20;
 
 /// Overrides in both kinds of calls: hooks and monitors are somebody else's programs, and signing
 /// would ask for a key. The rest is taste of a person that would change what git does for us.
-const ALWAYS: [&str; 24] = [
+const ALWAYS: [&str; 26] = [
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -48,6 +48,9 @@ const ALWAYS: [&str; 24] = [
     "push.recurseSubmodules=no",
     "-c",
     "push.followTags=false",
+    // A URL that names a program to start.
+    "-c",
+    "protocol.ext.allow=never",
 ];
 
 /// How to call git in one directory.
@@ -124,9 +127,12 @@ impl Git {
         let path = settings.env.iter().filter(|(name, _)| name == "PATH").cloned().collect();
         let mut env = environment(settings, path);
         // Nothing a person configured for himself runs in a tree that a model wrote.
-        for (name, value) in
-            [("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_LITERAL_PATHSPECS", "1")]
-        {
+        for (name, value) in [
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_LITERAL_PATHSPECS", "1"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+        ] {
             env.push((name.into(), value.into()));
         }
         Self::at(dir, env)

@@ -6,7 +6,9 @@ mod clone;
 mod commit;
 mod git;
 mod push;
+mod submodules;
 mod suspicious;
+mod tracked;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,8 @@ pub struct Settings {
     pub author_name: String,
     /// Author of our commits; a branch whose commits all have it is ours.
     pub author_email: String,
+    /// Whether submodules of the repository's own owner are checked out.
+    pub own_submodules: bool,
     /// What the environment of git calls may hold (PATH, HOME, proxies).
     pub env: Vec<(String, OsString)>,
     /// What keeps git calls in the tree inside: a model can make git start programs there.
