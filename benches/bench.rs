@@ -10,11 +10,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coding_agent::chat::{Message, Role, ToolCall};
-use coding_agent::context::{Contexts, Metadata};
-use coding_agent::ports::{Publisher, TaskQueue};
+use coding_agent::context::{CompressionSettings, Compressor, Contexts, Metadata, Room};
+use coding_agent::error::Result;
+use coding_agent::ports::{FinishReason, Llm, ModelProfile, Publisher, Reply, Request, TaskQueue};
+use coding_agent::prompts::Prompts;
 use coding_agent::queue::Spool;
 use coding_agent::sys::file::Sync;
 use coding_agent::task::{OutcomeKind, TaskId, TaskKey, TaskMessage};
+use coding_agent::text::Redactor;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_coding-agent");
 
@@ -23,6 +26,8 @@ fn main() {
     start();
     first_request();
     turns();
+    history();
+    compression();
     spool();
     size();
 }
@@ -179,6 +184,143 @@ fn turns() {
     let (short, middle, long) = (whole(5), whole(50), whole(200));
     row("program per turn, between 5 and 50 turns, synced", us(middle.saturating_sub(short) / 45));
     row("program per turn, between 50 and 200 turns, synced", us(long.saturating_sub(middle) / 150));
+}
+
+/// The lines of one turn with one call: a reply and its result of 500 characters.
+fn turn(number: u64) -> [Message; 2] {
+    let call = ToolCall { id: format!("c{number:08}"), name: "t".into(), arguments: "{}".into() };
+    [Message::assistant("thinking", vec![call.clone()]), Message::tool_result(&call, "x".repeat(500))]
+}
+
+/// What a message costs in a long history, and what taking one up again costs: `archive` lines of
+/// which the last hundred are sent.
+fn history() {
+    for sync in [Sync::Later, Sync::Now] {
+        for archive in [100u64, 10_000, 100_000] {
+            let dir = scratch();
+            let (contexts, entry) = long_history(dir.path(), sync, archive);
+            let mut context = contexts.resume(&entry).unwrap();
+            let count: u32 = if sync == Sync::Now { 50 } else { 1000 };
+            let measured = median(5, || {
+                let messages: Vec<Message> = (0..count).map(|_| Message::assistant("x".repeat(500), vec![])).collect();
+                let started = Instant::now();
+                for message in messages {
+                    context.messages.add(message, None).unwrap();
+                }
+                started.elapsed() / count
+            });
+            let how = if sync == Sync::Now { "synced" } else { "not synced" };
+            row(&format!("add_message behind {archive} messages, {how}"), us(measured));
+        }
+    }
+    for archive in [100u64, 10_000, 100_000] {
+        let dir = scratch();
+        let (contexts, entry) = long_history(dir.path(), Sync::Later, archive);
+        let before = own_kib("VmRSS:");
+        let mut grown = 0;
+        let measured = median(5, || {
+            let started = Instant::now();
+            let context = contexts.resume(&entry).unwrap();
+            let elapsed = started.elapsed();
+            assert_eq!((context.messages.count_messages(), context.messages.current().len()), (archive, 101));
+            grown = own_kib("VmRSS:").saturating_sub(before);
+            elapsed
+        });
+        row(&format!("opening with {archive} messages in the archive"), ms(measured));
+        row(&format!("  memory that takes, {archive} messages"), format!("{grown} KiB"));
+    }
+}
+
+/// A context whose archive has so many lines, all but the last hundred summed up.
+fn long_history(dir: &Path, sync: Sync, archive: u64) -> (Contexts, TaskMessage) {
+    let contexts = Contexts::new(dir, sync, true);
+    let entry = message(0);
+    let context = contexts.create(Metadata::new(entry.clone(), "r".into(), false)).unwrap();
+    let line = |seq: u64, message: &Message, is_archive: bool| {
+        let calls: Vec<_> = message
+            .tool_calls
+            .iter()
+            .map(|call| serde_json::json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}))
+            .collect();
+        let mut line = serde_json::json!({"seq": seq, "role": message.role.name(), "content": message.content, "tool_calls": calls});
+        if is_archive {
+            line["timestamp"] = "2024-12-07T03:00:00+00:00".into();
+            line["tokens"] = message.estimated_tokens().into();
+        }
+        if let Some(id) = &message.tool_call_id {
+            line["tool_call_id"] = id.as_str().into();
+        }
+        format!("{line}\n")
+    };
+    let (mut whole, mut current) = (String::new(), String::new());
+    let head = [Message::text(Role::System, "orders"), Message::text(Role::User, "task")];
+    let tail = archive - 98;
+    let messages = head.into_iter().chain((0..archive / 2).flat_map(turn)).take(usize::try_from(archive).unwrap());
+    for (seq, message) in (1..).zip(messages) {
+        whole += &line(seq, &message, true);
+        if seq == tail {
+            // Also where nothing came before: the same number of lines for every archive.
+            current += &format!("{{\"role\":\"system\",\"content\":\"notes\",\"through_seq\":{tail}}}\n");
+        }
+        if seq <= 2 || seq > tail {
+            current += &line(seq, &message, false);
+        }
+    }
+    std::fs::write(context.dir().join("messages.jsonl"), whole).unwrap();
+    std::fs::write(context.dir().join("current.jsonl"), current).unwrap();
+    (contexts, entry)
+}
+
+/// A line of our own `/proc/self/status`, in KiB.
+fn own_kib(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// A model that sums up everything in one line.
+struct Summarizer(ModelProfile);
+
+impl Llm for Summarizer {
+    fn model(&self) -> &ModelProfile {
+        &self.0
+    }
+
+    fn probe(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn complete(&mut self, _request: &Request<'_>) -> Result<Reply> {
+        let content = "All of it was looked at, and none of it is needed.".into();
+        Ok(Reply { content, tool_calls: vec![], finish: FinishReason::Ended, usage: None })
+    }
+}
+
+/// What a compression costs us, the model aside.
+fn compression() {
+    let prompts = Prompts::load(None).unwrap();
+    let settings = CompressionSettings { threshold_tokens: 1000, keep_recent: 10, min_to_compress: 5 };
+    let profile =
+        ModelProfile { provider: "bench".into(), model: "m".into(), context_tokens: 1 << 30, max_output_tokens: None };
+    let measured = median(5, || {
+        let dir = scratch();
+        let contexts = Contexts::new(dir.path(), Sync::Later, true);
+        let mut context = contexts.create(Metadata::new(message(0), "r".into(), false)).unwrap();
+        context.messages.add(Message::text(Role::User, "task"), None).unwrap();
+        for message in (0..1000).flat_map(turn) {
+            context.messages.add(message, None).unwrap();
+        }
+        let mut llm = Summarizer(profile.clone());
+        let room = Room { tail_tokens: 10_000, request_tokens: 1 << 29 };
+        let mut compressor =
+            Compressor { llm: &mut llm, prompts: &prompts, redactor: &Redactor::new(["no-such-secret"]), settings };
+        let started = Instant::now();
+        compressor.compress(&mut context, room).unwrap();
+        let elapsed = started.elapsed();
+        assert_eq!(context.messages.current().len(), 12);
+        elapsed
+    });
+    row("compress 2000 messages, without the model", ms(measured));
 }
 
 fn message(number: usize) -> TaskMessage {

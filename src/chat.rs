@@ -112,6 +112,14 @@ pub struct Usage {
     pub cached_tokens: u64,
 }
 
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt_tokens += other.prompt_tokens;
+        self.completion_tokens += other.completion_tokens;
+        self.cached_tokens += other.cached_tokens;
+    }
+}
+
 /// Estimated tokens of a text (first seed, `add_message`): characters / 4, or / 2 when at least half
 /// of them are Japanese (U+3000–U+30FF, U+3400–U+9FFF, U+FF00–U+FFEF); integer division.
 pub fn estimate_tokens(text: &str) -> u64 {
@@ -136,6 +144,9 @@ pub fn check_history(messages: &[Message]) -> Result<(), String> {
         let at = |what: &str| Err(format!("message {index} ({}): {what}", message.role.name()));
         if !message.tool_calls.is_empty() && message.role != Role::Assistant {
             return at("only the model calls tools");
+        }
+        if message.role == Role::System && index > 0 {
+            return at("standing orders stand first");
         }
         if message.role == Role::Tool {
             let Some(id) = message.tool_call_id.as_deref() else {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lexopt::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::sys::process::EXEC_SUBCOMMAND;
+use crate::sys::launcher::EXEC_SUBCOMMAND;
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +17,15 @@ pub enum Command {
     Status {
         /// As JSON.
         json: bool,
+    },
+    /// Show what happened in one task.
+    Show {
+        /// A UUID, the beginning of one, or the path of a context directory.
+        task: OsString,
+        /// As JSON.
+        json: bool,
+        /// Nothing shortened.
+        full: bool,
     },
     /// Show the whole job on a made-up repository.
     Demo {
@@ -61,11 +70,13 @@ do and ends.
 
 Usage: coding-agent [--mode producer|consumer] [OPTIONS]
        coding-agent status [--json] [OPTIONS]
+       coding-agent show TASK [--full] [--json] [OPTIONS]
        coding-agent demo [DIR]
 
 Commands:
   (none)   Look for labelled issues, then work on all that wait.
-  status   Show the tasks that wait, run, are put off, or ended last.
+  status   Show the tasks that wait, run, are put off, or ended last, and what they cost.
+  show     Show what happened in one task: conversation, tool calls, ending, cost.
   demo     Show the whole job, offline, on a small repository made in DIR (default: demo).
 
 Options:
@@ -88,12 +99,30 @@ Exit codes:
 
 const STATUS_HELP: &str = "\
 Shows where every task stands: waiting, running, put off (with the time), given up, unreadable,
-paused, and those that ended last. Reads files only and changes nothing.
+paused, and those that ended last; below each what its model calls cost so far. Reads files only
+and changes nothing. `coding-agent show UUID` shows one task.
 
 Usage: coding-agent status [--json] [--config FILE]
 
 Options:
-  --json   One JSON object instead of text.
+  --json   One JSON object instead of text, with totals per day, user and repository.
+";
+
+const SHOW_HELP: &str = "\
+Shows what happened in one task: which item it is and how it ended, every message, tool calls with
+exit codes and durations, summaries and plans, how it ended in detail, and what it cost. Long texts
+are shortened. Times are UTC. Reads files only and changes nothing; of a damaged directory it shows
+what can be read and says what cannot.
+
+Usage: coding-agent show TASK [--full] [--json] [--config FILE]
+
+  TASK     The UUID of a task, the beginning of one, or the path of a context directory.
+
+Options:
+  --full   Nothing shortened.
+  --json   One JSON object instead of text, with everything in it.
+
+Colours are used on a terminal only, and not where NO_COLOR is set.
 ";
 
 const DEMO_HELP: &str = "\
@@ -142,8 +171,8 @@ impl From<lexopt::Error> for ReadError {
 
 fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
     let mut words: Vec<OsString> = Vec::new();
-    let (mut config, mut mode, mut json, mut verbose, mut continuous, mut help) =
-        (None, None, false, false, false, false);
+    let (mut config, mut mode) = (None, None);
+    let (mut json, mut full, mut verbose, mut continuous, mut help) = (false, false, false, false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => help = true,
@@ -154,6 +183,7 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
             Long("config") => config = Some(PathBuf::from(parser.value()?)),
             Long("continuous") => continuous = true,
             Long("json") => json = true,
+            Long("full") => full = true,
             Long("mode") => {
                 let value = parser.value()?;
                 mode = Some(match value.to_str() {
@@ -175,6 +205,10 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
     let (command, most_words, help_text) = match first_word.as_deref() {
         None => (Command::Run(mode.unwrap_or(Mode::Both)), 0, HELP),
         Some("status") => (Command::Status { json }, 1, STATUS_HELP),
+        Some("show") => {
+            let task = words.get(1).cloned().unwrap_or_default();
+            (Command::Show { task, json, full }, 2, SHOW_HELP)
+        }
         Some("demo") => {
             let dir = words.get(1).map_or_else(|| PathBuf::from("demo"), PathBuf::from);
             (Command::Demo { dir }, 2, DEMO_HELP)
@@ -185,8 +219,14 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
     if words.len() > most_words {
         return refuse(&format!("`{}` is one argument too many", words[most_words].to_string_lossy()));
     }
-    if json && !matches!(command, Command::Status { .. }) {
-        return refuse("--json belongs to `status`");
+    if json && !matches!(command, Command::Status { .. } | Command::Show { .. }) {
+        return refuse("--json belongs to `status` and `show`");
+    }
+    if full && !matches!(command, Command::Show { .. }) {
+        return refuse("--full belongs to `show`");
+    }
+    if !help && matches!(&command, Command::Show { task, .. } if task.is_empty()) {
+        return refuse("`show` takes the UUID of a task");
     }
     if (mode.is_some() || continuous) && !matches!(command, Command::Run(_)) {
         return refuse("--mode and --continuous belong to a run without a command");

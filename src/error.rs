@@ -32,6 +32,7 @@ struct Inner {
     hint: Option<String>,
     not_before_ms: Option<u64>,
     quick_retry: bool,
+    too_large: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -44,6 +45,7 @@ impl Error {
             hint: None,
             not_before_ms: None,
             quick_retry: true,
+            too_large: false,
             source: None,
         }))
     }
@@ -95,10 +97,24 @@ impl Error {
         self
     }
 
+    /// Says that what was sent is larger than the other side takes: less of it may pass.
+    #[must_use]
+    pub fn too_large(mut self) -> Self {
+        self.0.too_large = true;
+        self
+    }
+
     /// Adds the cause. It is shown by `{:#}` only, which goes to the log and to the operator.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Box::new(source));
+        self
+    }
+
+    /// Puts the reason for caring before the sentence.
+    #[must_use]
+    pub fn prefixed(mut self, prefix: &str) -> Self {
+        self.0.sentence.insert_str(0, prefix);
         self
     }
 
@@ -115,6 +131,11 @@ impl Error {
     /// Whether a passing fault may be tried again within this run.
     pub fn allows_quick_retry(&self) -> bool {
         self.0.quick_retry
+    }
+
+    /// Whether less of the same may pass.
+    pub fn is_too_large(&self) -> bool {
+        self.0.too_large
     }
 
     /// The sentence alone: safe to show to a person outside.

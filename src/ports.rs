@@ -224,7 +224,8 @@ pub trait Llm {
     fn model(&self) -> &ModelProfile;
     /// Fails with `Kind::Host` when the model cannot be used at all; called before the first claim.
     fn probe(&mut self) -> Result<()>;
-    /// One reply to a valid history.
+    /// One reply to a valid history. A request that is too long is an error of the task that says so
+    /// (`Error::is_too_large`).
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply>;
 }
 
@@ -262,7 +263,7 @@ pub struct Request<'a> {
     pub task: TaskId,
     /// What the reply is for: a word for the ledger (`loop`, `summary`).
     pub phase: &'static str,
-    /// How many replies this task had before.
+    /// How many replies this task had before; in the phase `summary`, how many summaries.
     pub turn: u64,
     /// The history; passes `chat::check_history`.
     pub messages: &'a [Message],

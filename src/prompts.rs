@@ -34,6 +34,12 @@ pub enum Prompt {
     FinishAccepted,
     /// Told to the model when its tree had to be cloned again.
     WorkTreeMadeAgain,
+    /// Orders for whoever sums up a part of a conversation.
+    Summary,
+    /// That part, with the task and what came before.
+    SummaryRequest,
+    /// The message that stands for what was summed up.
+    SummaryNote,
     /// Message of the commit of left-overs.
     CommitMessage,
     /// Body of a pull request.
@@ -46,6 +52,10 @@ pub enum Prompt {
     CommentPaused,
     /// Comment at a stop.
     CommentStopped,
+    /// Comment at the begin of a task that goes on from an earlier one.
+    CommentInherited,
+    /// Part of the task: what an earlier task reported.
+    EarlierTask,
     /// One-line facts of comments, by name.
     Facts,
 }
@@ -71,12 +81,17 @@ prompts! {
     FinishAlone "finish_alone.md" [],
     FinishAccepted "finish_accepted.md" [],
     WorkTreeMadeAgain "work_tree_made_again.md" [],
+    Summary "summary.md" ["fence"],
+    SummaryRequest "summary_request.md" ["task", "earlier", "conversation"],
+    SummaryNote "summary_note.md" ["summary"],
     CommitMessage "commit_message.md" ["title", "item"],
     PullRequestBody "pull_request_body.md" ["words", "item"],
     CommentCompleted "comment_completed.md" ["first_fact", "facts", "words"],
     CommentFailed "comment_failed.md" ["reason", "facts", "words", "bot_label"],
     CommentPaused "comment_paused.md" ["facts"],
     CommentStopped "comment_stopped.md" ["facts", "bot_label"],
+    CommentInherited "comment_inherited.md" ["uuid"],
+    EarlierTask "earlier_task.md" [],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
         "prompt_tokens", "completion_tokens", "duration", "uuid"
@@ -185,9 +200,15 @@ fn check(prompt: Prompt, text: &str, allowed: &[&str]) -> Result<(), String> {
         }
         found.push(name);
     }
-    // Without it the model would not see its task; what else is left out is a matter of taste.
-    if prompt == Prompt::Task && !found.contains(&"task_json") {
-        return Err("it must have the placeholder `task_json`".into());
+    // Without it the model would not see its task or its own notes; what else is left out is a matter of taste.
+    let needed = match prompt {
+        Prompt::Task => "task_json",
+        Prompt::SummaryRequest => "conversation",
+        Prompt::SummaryNote => "summary",
+        _ => return Ok(()),
+    };
+    if !found.contains(&needed) {
+        return Err(format!("it must have the placeholder `{needed}`"));
     }
     Ok(())
 }

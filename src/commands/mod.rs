@@ -2,8 +2,11 @@
 
 mod consume;
 mod demo;
+mod figures;
 mod produce;
+mod sandbox;
 mod setup;
+mod show;
 mod status;
 
 use crate::cli::{Command, Invocation, Mode};
@@ -30,6 +33,10 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             let (config, redactor) = load(invocation)?;
             print(&redactor.mask(&status::status(&config, *json)?));
             Ok(Exit::Done)
+        }
+        Command::Show { task, json, full } => {
+            let (config, redactor) = load(invocation)?;
+            show::show(&config, &redactor, task, show::Form { json: *json, full: *full })
         }
         Command::Run(mode) => {
             let (config, redactor) = load(invocation)?;

@@ -64,10 +64,43 @@ impl JsonlFile {
     /// # Errors
     /// `Kind::Host` when it cannot be written; then the file is as it was.
     pub fn append(&mut self, value: &impl Serialize, sync: Sync) -> Result<()> {
-        let json = serde_json::to_string(value)
-            .context(Kind::Bug, || format!("cannot write a record of `{}` as JSON", self.path.display()))?;
-        // People look at these files on a terminal.
-        let line = format!("{}\n", printable_json(&json));
-        file::append(&mut self.file, &self.path, line.as_bytes(), sync)
+        let line = lines(&self.path, std::iter::once(value))?;
+        file::append(&mut self.file, &self.path, &line, sync)
     }
+
+    /// Replaces all lines by these, atomically and synced; appending goes on behind them.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be written; the old lines or the new ones stand then.
+    pub fn replace(&mut self, values: impl Iterator<Item = impl Serialize>) -> Result<()> {
+        file::replace(&self.path, &lines(&self.path, values)?)?;
+        self.file = file::open_append(&self.path)?;
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Writes a file of lines that need not survive a crash, in place of what stands there.
+///
+/// # Errors
+/// `Kind::Host` when it cannot be written.
+pub fn write_scratch(path: &Path, values: impl Iterator<Item = impl Serialize>) -> Result<()> {
+    file::remove(path)?;
+    file::append(&mut file::open_append(path)?, path, &lines(path, values)?, Sync::Later)
+}
+
+fn lines(path: &Path, values: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for value in values {
+        let json = serde_json::to_string(&value)
+            .context(Kind::Bug, || format!("cannot write a record of `{}` as JSON", path.display()))?;
+        // People look at these files on a terminal.
+        lines.extend_from_slice(printable_json(&json).as_bytes());
+        lines.push(b'\n');
+    }
+    Ok(lines)
 }

@@ -1,23 +1,24 @@
 //! The conversation on disk: `messages.jsonl`, the whole history, and `current.jsonl`, what is sent
-//! to the model. After opening, every operation costs the same however long the history is.
+//! to the model. After opening, adding and counting cost the same however long the history is; only
+//! making `current.jsonl` anew reads what is sent, and never the archive.
 
+use std::ops::Range;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use super::jsonl::JsonlFile;
-use crate::chat::{Message, Role, ToolCall, Usage};
+use super::message_lines::{ArchiveHead, ArchiveLine, CurrentLine, Origin};
+use super::repair::{self, Part};
+use crate::chat::{Message, Role, Usage};
 use crate::error::Result;
+use crate::sys::fault;
 use crate::sys::file::Sync;
-use crate::sys::{clock, fault};
 
 /// The messages of one task.
 #[derive(Debug)]
 pub struct MessageStore {
     archive: JsonlFile,
     current_file: JsonlFile,
-    current: Vec<Message>,
-    current_tokens: u64,
+    current: Current,
     next_seq: u64,
     count: u64,
     replies: u64,
@@ -25,70 +26,15 @@ pub struct MessageStore {
     sync: Sync,
 }
 
-#[derive(Serialize, Deserialize)]
-struct ArchiveLine {
-    seq: u64,
-    role: String,
-    content: String,
-    timestamp: String,
+/// What is sent, with its sums.
+#[derive(Debug, Default)]
+struct Current {
+    messages: Vec<Message>,
+    origins: Vec<Origin>,
     tokens: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tool_name: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<WireCall>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    usage: Option<WireUsage>,
-}
-
-/// A line of the archive as opening needs it: only what is missing in `current.jsonl` is read whole.
-#[derive(Deserialize)]
-struct ArchiveHead {
-    seq: u64,
-    role: String,
-    #[serde(default)]
-    usage: Option<WireUsage>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct CurrentLine {
-    role: String,
-    content: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tool_name: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<WireCall>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<String>,
-    #[serde(default)]
-    seq: Option<u64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct WireCall {
-    id: String,
-    #[serde(rename = "type", default = "function_type")]
-    kind: String,
-    function: WireFunction,
-}
-
-#[derive(Serialize, Deserialize)]
-struct WireFunction {
-    name: String,
-    arguments: String,
-}
-
-#[derive(Serialize, Deserialize, Clone, Copy)]
-struct WireUsage {
-    prompt_tokens: u64,
-    completion_tokens: u64,
-    #[serde(default)]
-    cached_tokens: u64,
-}
-
-fn function_type() -> String {
-    "function".into()
+    head_len: usize,
+    head_tokens: u64,
+    head_is_whole: bool,
 }
 
 impl MessageStore {
@@ -98,11 +44,11 @@ impl MessageStore {
     /// # Errors
     /// `Kind::Host` when a file cannot be read or written.
     pub fn open(dir: &Path, sync: Sync) -> Result<Self> {
-        let mut current = Vec::new();
+        let mut lines = Vec::new();
         let mut last_current_seq = 0;
         let current_file = JsonlFile::open(&dir.join("current.jsonl"), |line: CurrentLine| {
-            last_current_seq = line.seq.unwrap_or(0).max(last_current_seq);
-            current.push(line);
+            last_current_seq = line.covers().max(last_current_seq);
+            lines.push(line);
             Ok(())
         })?;
         let (mut count, mut replies, mut last_seq) = (0, 0, 0);
@@ -117,40 +63,55 @@ impl MessageStore {
             last_seq = head.seq.max(last_seq);
             replies += u64::from(head.role == Role::Assistant.name());
             if let Some(used) = head.usage {
-                usage.prompt_tokens += used.prompt_tokens;
-                usage.completion_tokens += used.completion_tokens;
-                usage.cached_tokens += used.cached_tokens;
+                usage += used.into();
             }
             Ok(())
         })?;
         let mut store = Self {
             archive,
             current_file,
-            current_tokens: 0,
-            current: Vec::new(),
+            current: Current::default(),
             next_seq: last_seq.max(last_current_seq) + 1,
             count,
             replies,
             usage,
             sync,
         };
-        for line in current {
-            let seq = line.seq.filter(|seq| *seq > last_seq);
-            let message = message_of(line);
-            if let Some(seq) = seq {
+        for line in lines {
+            let (message, origin) = line.into_message(store.current.messages.is_empty());
+            if let Origin::Message(Some(seq)) = origin
+                && seq > last_seq
+            {
                 // The archive lost its end, and ids of calls follow from its count of replies.
                 store.archive.append(&ArchiveLine::new(seq, &message, None), sync)?;
                 store.count += 1;
                 store.replies += u64::from(message.role == Role::Assistant);
             }
-            store.keep(message);
+            store.current.push(message, origin);
         }
         for line in missing {
             let line = CurrentLine::from(line);
             store.current_file.append(&line, Sync::Later)?;
-            store.keep(message_of(line));
+            let (message, origin) = line.into_message(store.current.messages.is_empty());
+            store.current.push(message, origin);
         }
+        store.mend()?;
         Ok(store)
+    }
+
+    /// A damaged history is mended once and for all: sent as it is, it would be refused each time.
+    fn mend(&mut self) -> Result<()> {
+        let Some(parts) = repair::mended(&self.current.messages) else { return Ok(()) };
+        let path = self.current_file.path().display();
+        log::warn!("`{path}` held results without calls or calls without results; mended");
+        let mut current = Current::default();
+        for part in parts {
+            match part {
+                Part::Kept(index) => current.push(self.current.messages[index].clone(), self.current.origins[index]),
+                Part::Added(message) => current.push(message, Origin::Message(None)),
+            }
+        }
+        self.replace_current(current)
     }
 
     /// Adds a message to the history and to what is sent. Returns its sequence number. A reply of
@@ -172,27 +133,100 @@ impl MessageStore {
             self.replies += 1;
         }
         if let Some(usage) = usage {
-            self.usage.prompt_tokens += usage.prompt_tokens;
-            self.usage.completion_tokens += usage.completion_tokens;
-            self.usage.cached_tokens += usage.cached_tokens;
+            self.usage += usage;
         }
-        self.keep(message);
+        self.current.push(message, Origin::Message(Some(seq)));
         Ok(seq)
     }
 
-    fn keep(&mut self, message: Message) {
-        self.current_tokens += message.estimated_tokens();
-        self.current.push(message);
+    /// Puts a summary into the place of these messages of what is sent; the archive keeps them.
+    /// Returns how many messages are sent now. After a kill the old state is on the disk or the new one.
+    ///
+    /// # Errors
+    /// `Kind::Host` when it cannot be written; the store must then be opened again.
+    pub fn recreate_current_context(&mut self, replaced: Range<usize>, summary: &str) -> Result<u64> {
+        let through_seq = self.through_seq(&replaced);
+        let mut current = Current::default();
+        for (index, (message, origin)) in self.current.messages.iter().zip(&self.current.origins).enumerate() {
+            if index == replaced.start {
+                current.push(Message::text(Role::User, summary), Origin::Summary(through_seq));
+            }
+            if !replaced.contains(&index) {
+                current.push(message.clone(), *origin);
+            }
+        }
+        self.replace_current(current)?;
+        Ok(self.current.messages.len() as u64)
+    }
+
+    /// Puts shorter messages into the place of some of what is sent; the archive keeps the old ones.
+    /// Returns how many estimated tokens that saved.
+    ///
+    /// # Errors
+    /// As [`Self::recreate_current_context`].
+    pub fn replace_messages(&mut self, replaced: Vec<(usize, Message)>) -> Result<u64> {
+        let before = self.current.tokens;
+        let mut messages = self.current.messages.clone();
+        for (index, message) in replaced {
+            messages[index] = message;
+        }
+        let mut current = Current::default();
+        for (message, origin) in messages.into_iter().zip(&self.current.origins) {
+            current.push(message, *origin);
+        }
+        self.replace_current(current)?;
+        Ok(before.saturating_sub(self.current.tokens))
+    }
+
+    fn replace_current(&mut self, current: Current) -> Result<()> {
+        let lines = current.messages.iter().zip(&current.origins);
+        self.current_file.replace(lines.map(|(message, origin)| CurrentLine::new(message, *origin)))?;
+        self.current = current;
+        Ok(())
+    }
+
+    /// The number of the last message among these.
+    pub fn through_seq(&self, range: &Range<usize>) -> Option<u64> {
+        self.current.origins.get(range.clone())?.iter().filter_map(|origin| origin.seq()).max()
+    }
+
+    /// The number of one message of what is sent; `None` for a summary.
+    pub fn seq_of(&self, index: usize) -> Option<u64> {
+        match self.current.origins.get(index)? {
+            Origin::Message(seq) => *seq,
+            Origin::Summary(_) => None,
+        }
+    }
+
+    /// How many of these are summaries.
+    pub fn count_summaries_in(&self, range: Range<usize>) -> usize {
+        let origins = self.current.origins.get(range).unwrap_or_default();
+        origins.iter().filter(|origin| matches!(origin, Origin::Summary(_))).count()
     }
 
     /// What is sent to the model, oldest first.
     pub fn current(&self) -> &[Message] {
-        &self.current
+        &self.current.messages
+    }
+
+    /// The file of what is sent to the model.
+    pub fn current_context_file(&self) -> &Path {
+        self.current_file.path()
     }
 
     /// Estimated tokens of what is sent.
     pub fn current_token_count(&self) -> u64 {
-        self.current_tokens
+        self.current.tokens
+    }
+
+    /// Messages of the pinned head: everything up to the task. It is never summarised.
+    pub fn head_len(&self) -> usize {
+        self.current.head_len
+    }
+
+    /// Estimated tokens of the pinned head.
+    pub fn head_token_count(&self) -> u64 {
+        self.current.head_tokens
     }
 
     /// Messages of the whole history.
@@ -216,60 +250,17 @@ impl MessageStore {
     }
 }
 
-impl ArchiveLine {
-    fn new(seq: u64, message: &Message, usage: Option<Usage>) -> Self {
-        Self {
-            seq,
-            role: message.role.name().into(),
-            content: message.content.clone(),
-            timestamp: clock::now_rfc3339(),
-            tokens: message.estimated_tokens(),
-            tool_name: message.tool_name.clone(),
-            tool_calls: message.tool_calls.iter().map(WireCall::from).collect(),
-            tool_call_id: message.tool_call_id.clone(),
-            usage: usage.map(|usage| WireUsage {
-                prompt_tokens: usage.prompt_tokens,
-                completion_tokens: usage.completion_tokens,
-                cached_tokens: usage.cached_tokens,
-            }),
+impl Current {
+    fn push(&mut self, message: Message, origin: Origin) {
+        let tokens = message.estimated_tokens();
+        self.tokens += tokens;
+        if !self.head_is_whole {
+            let belongs = matches!(message.role, Role::System | Role::User) && matches!(origin, Origin::Message(_));
+            self.head_len += usize::from(belongs);
+            self.head_tokens += if belongs { tokens } else { 0 };
+            self.head_is_whole = !belongs || message.role == Role::User;
         }
-    }
-}
-
-fn message_of(line: CurrentLine) -> Message {
-    Message {
-        // A role we do not know would be refused by every server; as a user message nothing is lost.
-        role: Role::parse(&line.role).unwrap_or(Role::User),
-        content: line.content,
-        tool_calls: line
-            .tool_calls
-            .into_iter()
-            .map(|call| ToolCall { id: call.id, name: call.function.name, arguments: call.function.arguments })
-            .collect(),
-        tool_call_id: line.tool_call_id,
-        tool_name: line.tool_name,
-    }
-}
-
-impl From<&ToolCall> for WireCall {
-    fn from(call: &ToolCall) -> Self {
-        Self {
-            id: call.id.clone(),
-            kind: function_type(),
-            function: WireFunction { name: call.name.clone(), arguments: call.arguments.clone() },
-        }
-    }
-}
-
-impl From<ArchiveLine> for CurrentLine {
-    fn from(line: ArchiveLine) -> Self {
-        Self {
-            role: line.role,
-            content: line.content,
-            tool_name: line.tool_name,
-            tool_calls: line.tool_calls,
-            tool_call_id: line.tool_call_id,
-            seq: Some(line.seq),
-        }
+        self.messages.push(message);
+        self.origins.push(origin);
     }
 }

@@ -24,6 +24,10 @@ pub struct Metadata {
     pub bot_assigned: bool,
     /// How often work was taken up again.
     pub resumes: u32,
+    /// The earlier task whose last words this one was given.
+    pub inherited_from: Option<TaskId>,
+    /// That was told to people.
+    pub inheritance_told: bool,
     /// Random mark around quoted text of people in this task's messages.
     pub fence: String,
 }
@@ -40,6 +44,10 @@ struct Wire {
     bot_assigned: bool,
     #[serde(default)]
     resumes: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inherited_from: Option<TaskId>,
+    #[serde(default)]
+    inheritance_told: bool,
     #[serde(default = "random_mark")]
     fence: String,
     #[serde(default)]
@@ -53,7 +61,16 @@ fn random_mark() -> String {
 impl Metadata {
     /// Facts of a task that begins now.
     pub fn new(message: TaskMessage, repository: String, bot_assigned: bool) -> Self {
-        Self { message, created_at: clock::now_rfc3339(), repository, bot_assigned, resumes: 0, fence: random_mark() }
+        Self {
+            message,
+            created_at: clock::now_rfc3339(),
+            repository,
+            bot_assigned,
+            resumes: 0,
+            inherited_from: None,
+            inheritance_told: false,
+            fence: random_mark(),
+        }
     }
 
     /// Reads the file of a context directory; `None` when there is none, or none that says which task it is.
@@ -72,6 +89,8 @@ impl Metadata {
             repository: wire.repository,
             bot_assigned: wire.bot_assigned,
             resumes: wire.resumes,
+            inherited_from: wire.inherited_from,
+            inheritance_told: wire.inheritance_told,
             fence: wire.fence,
         }))
     }
@@ -91,6 +110,8 @@ impl Metadata {
             user: self.message.user.clone(),
             bot_assigned: self.bot_assigned,
             resumes: self.resumes,
+            inherited_from: self.inherited_from,
+            inheritance_told: self.inheritance_told,
             fence: self.fence.clone(),
             task: RawValue::from_string(task).ok(),
         };

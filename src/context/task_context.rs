@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{MessageStore, Metadata, OutcomeFile, Statistics, ToolStore};
+use super::compressor::remove_temporaries;
+use super::{MessageStore, Metadata, OutcomeFile, PlanningHistory, Statistics, SummaryStore, ToolStore};
 use crate::error::{Error, Result};
 use crate::sys::file::{self, Sync};
 use crate::task::{OutcomeKind, TaskId, TaskMessage};
@@ -29,6 +30,10 @@ pub struct TaskContext {
     contexts: Contexts,
     /// The conversation.
     pub messages: MessageStore,
+    /// What was put into the place of older messages.
+    pub summaries: SummaryStore,
+    /// The plans.
+    pub planning: PlanningHistory,
     /// The record of tool calls.
     pub tools: ToolStore,
     /// Which task it is.
@@ -151,9 +156,12 @@ fn tasks_in(dir: &Path) -> Result<Vec<TaskMessage>> {
 
 impl TaskContext {
     fn open(contexts: &Contexts, dir: PathBuf, metadata: Metadata) -> Result<Self> {
+        remove_temporaries(&dir)?;
         Ok(Self {
             contexts: contexts.clone(),
             messages: MessageStore::open(&dir, contexts.sync)?,
+            summaries: SummaryStore::open(&dir, contexts.sync)?,
+            planning: PlanningHistory::open(&dir, contexts.sync)?,
             tools: ToolStore::open(&dir)?,
             metadata,
             dir,
@@ -209,7 +217,7 @@ impl TaskContext {
     pub fn statistics(&self) -> Statistics {
         Statistics {
             total_messages: self.messages.count_messages(),
-            total_summaries: 0,
+            total_summaries: self.summaries.count_summaries(),
             total_tool_calls: self.tools.count_tool_calls(),
             final_token_count: self.messages.current_token_count(),
             final_message_count: self.messages.current().len() as u64,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 
-use super::Metadata;
+use super::{Metadata, PreviousContext};
 use crate::sys::{clock, file};
 use crate::task::TaskId;
 
@@ -100,25 +100,6 @@ pub struct LlmCall<'a> {
     pub error: Option<String>,
 }
 
-/// A finished task as `status` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FinishedTask {
-    /// The task's UUID.
-    pub uuid: String,
-    /// `completed`, `failed`, `stopped`.
-    pub status: String,
-    /// Kind of item.
-    pub task_type: String,
-    /// Number or name.
-    pub task_identifier: String,
-    /// Repository.
-    pub repository: String,
-    /// When it ended (RFC 3339, UTC).
-    pub completed_at: String,
-    /// Why it failed.
-    pub error_message: Option<String>,
-}
-
 impl TaskDb {
     /// Opens the database, making or migrating it; a failure is a warning.
     pub fn open(path: &Path) -> Self {
@@ -200,29 +181,31 @@ impl TaskDb {
         });
     }
 
-    /// The tasks that ended last, newest first.
-    pub fn last_finished(&self, limit: u32) -> Vec<FinishedTask> {
+    /// Earlier tasks of the same kind, item, repository and user that ended by themselves, newest first.
+    pub fn find_previous_contexts(&self, metadata: &Metadata) -> Vec<PreviousContext> {
         let Some(connection) = &self.connection else { return Vec::new() };
-        let read = || -> rusqlite::Result<Vec<FinishedTask>> {
+        let message = &metadata.message;
+        let read = || -> rusqlite::Result<Vec<PreviousContext>> {
             let mut statement = connection.prepare(
-                "SELECT uuid, status, task_type, COALESCE(task_identifier, ''), COALESCE(repository, ''), completed_at,
-                   error_message
-                 FROM tasks WHERE completed_at IS NOT NULL ORDER BY completed_at DESC, rowid DESC LIMIT ?1",
+                "SELECT uuid, status, COALESCE(completed_at, '') FROM tasks
+                 WHERE task_identifier = ?1 AND repository = ?2 AND user IS ?3 AND task_type = ?4
+                   AND status IN ('completed', 'failed') AND uuid <> ?5
+                 ORDER BY completed_at DESC, rowid DESC",
             )?;
-            let rows = statement.query_map([limit], |row| {
-                Ok(FinishedTask {
-                    uuid: row.get(0)?,
-                    status: row.get(1)?,
-                    task_type: row.get(2)?,
-                    task_identifier: row.get(3)?,
-                    repository: row.get(4)?,
-                    completed_at: row.get(5)?,
-                    error_message: row.get(6)?,
-                })
-            })?;
-            rows.collect()
+            let (kind, uuid) = (message.key.task_type(), message.uuid.to_string());
+            let rows = statement
+                .query_map(params![message.key.identifier(), metadata.repository, message.user, kind, uuid], |row| {
+                    Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?))
+                })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>().map(|rows| {
+                let named = rows.into_iter().filter_map(|(uuid, status, completed_at)| {
+                    // The name of a directory, so it has to be one of ours.
+                    Some(PreviousContext { uuid: uuid.parse().ok()?, status, completed_at })
+                });
+                named.collect()
+            })
         };
-        read().inspect_err(|error| log::warn!("cannot read the finished tasks: {error}")).unwrap_or_default()
+        read().inspect_err(|error| log::warn!("cannot look for earlier tasks: {error}")).unwrap_or_default()
     }
 
     /// The status of a task's row.

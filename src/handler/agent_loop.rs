@@ -6,14 +6,15 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::compaction::Compaction;
 use super::error_limits::ErrorLimits;
 use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 use super::reply::{self, Fate, PreparedCall};
 use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens};
-use crate::context::{Parking, TaskContext, ToolRecord};
+use crate::context::{CompressionSettings, Parking, TaskContext, ToolRecord};
 use crate::control::{Control, Directive};
 use crate::error::Result;
-use crate::ports::{Llm, Request, ToolResult};
+use crate::ports::{Llm, Reply, Request, ToolResult};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::fault;
 use crate::task::Outcome;
@@ -41,6 +42,8 @@ pub struct AgentLoop<'a, 'c> {
     pub max_turns: u64,
     /// Most estimated tokens of one tool result.
     pub result_cap_tokens: u64,
+    /// When older messages are summed up; `None` for never.
+    pub compression: Option<CompressionSettings>,
     /// Called after each completed turn.
     pub on_turn: &'a mut dyn FnMut() -> Result<()>,
 }
@@ -52,6 +55,7 @@ impl AgentLoop<'_, '_> {
     /// As the model and the disk; the history on disk is valid then as well.
     pub fn run(mut self) -> Result<LoopEnd> {
         let mut limits = ErrorLimits::default();
+        let mut compaction = Compaction::new(self.compression, self.toolbox.specs(), self.prompts, self.redactor);
         // Calls found without a result were begun by a process that died: they are never run by us again.
         let mut fresh: Vec<PreparedCall> = Vec::new();
         loop {
@@ -77,10 +81,15 @@ impl AgentLoop<'_, '_> {
                     if directive != Directive::Continue {
                         return Ok(LoopEnd::Directive(directive));
                     }
-                    if let Some(reason) = self.exhausted() {
+                    let turns = self.context.messages.count_replies();
+                    if turns >= self.max_turns {
+                        let reason = format!("the limit of {} model calls for one task is reached", self.max_turns);
                         return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
                     }
-                    let (calls, is_cut) = self.ask()?;
+                    if let Some(reason) = compaction.make_room(self.llm, self.context)? {
+                        return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
+                    }
+                    let (calls, is_cut) = self.ask(&mut compaction)?;
                     fresh = calls;
                     if let Some(reason) = limits.count_reply(is_cut) {
                         self.refuse_all(&fresh)?;
@@ -91,38 +100,10 @@ impl AgentLoop<'_, '_> {
         }
     }
 
-    /// A limit that is reached before the next request.
-    fn exhausted(&self) -> Option<String> {
-        if self.context.messages.count_replies() >= self.max_turns {
-            return Some(format!("the limit of {} model calls for one task is reached", self.max_turns));
-        }
-        let profile = self.llm.model();
-        let tools: u64 = self
-            .toolbox
-            .specs()
-            .iter()
-            .map(|spec| estimate_tokens(&spec.description) + estimate_tokens(&spec.schema.to_string()))
-            .sum();
-        let needed = self.context.messages.current_token_count() + tools + profile.max_output_tokens.unwrap_or(0);
-        (needed > profile.context_tokens).then(|| {
-            format!(
-                "the conversation of about {needed} tokens no longer fits the model's window of {} tokens",
-                profile.context_tokens
-            )
-        })
-    }
-
     /// One turn of the model, appended. The calls it made, and whether it was cut off.
-    fn ask(&mut self) -> Result<(Vec<PreparedCall>, bool)> {
+    fn ask(&mut self, compaction: &mut Compaction<'_>) -> Result<(Vec<PreparedCall>, bool)> {
         let turn = self.context.messages.count_replies();
-        let request = Request {
-            task: self.context.uuid(),
-            phase: "loop",
-            turn,
-            messages: self.context.messages.current(),
-            tools: self.toolbox.specs(),
-        };
-        let reply = self.llm.complete(&request)?;
+        let reply = self.reply(turn, compaction)?;
         fault::point("loop.replied");
         let usage = reply.usage;
         let limit = self.llm.model().max_output_tokens;
@@ -142,6 +123,25 @@ impl AgentLoop<'_, '_> {
         (self.on_turn)()?;
         fault::point("loop.turn");
         Ok((prepared.calls, prepared.is_cut))
+    }
+
+    /// A reply to the conversation, which is made shorter where the server cannot take it.
+    fn reply(&mut self, turn: u64, compaction: &mut Compaction<'_>) -> Result<Reply> {
+        loop {
+            let request = Request {
+                task: self.context.uuid(),
+                phase: "loop",
+                turn,
+                messages: self.context.messages.current(),
+                tools: self.toolbox.specs(),
+            };
+            match self.llm.complete(&request) {
+                Ok(reply) if compaction.trusts(reply.usage, self.llm, self.context)? => return Ok(reply),
+                Ok(_) => {}
+                Err(error) if error.is_too_large() && compaction.after_overflow(self.llm, self.context)? => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn masked(&self, call: &ToolCall) -> ToolCall {

@@ -2,10 +2,11 @@
 //! for the numbers it is given.
 
 use crate::context::{OutcomeFile, TaskContext};
-use crate::ports::ModelProfile;
+use crate::error::Result;
+use crate::ports::{Comment, Forge, ModelProfile};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::clock;
-use crate::task::{Labels, OutcomeKind, TaskId};
+use crate::task::{Labels, OutcomeKind, TaskId, TaskKey};
 use crate::text::{head_and_tail, head_chars, inert, inline_code, printable_line, quoted};
 
 /// Kept free below a forge's limit: nobody says exactly what it counts.
@@ -17,10 +18,15 @@ const LONGEST_COMMAND_BYTES: usize = 200;
 
 /// What a comment is made of.
 pub struct CommentFacts<'a> {
+    /// The texts.
     pub prompts: &'a Prompts,
+    /// The task: its commands, numbers and marker.
     pub context: &'a TaskContext,
+    /// The decision and what came of it.
     pub outcome: &'a OutcomeFile,
+    /// The model that worked.
     pub model: &'a ModelProfile,
+    /// The labels that the comment names.
     pub labels: &'a Labels,
     /// Commands could be run.
     pub has_commands: bool,
@@ -31,6 +37,16 @@ pub struct CommentFacts<'a> {
 /// The hidden marker of a comment: a comment is ours only if marker and author are.
 pub fn marker(context: &TaskContext, name: &str) -> String {
     format!("<!-- coding-agent:{}:{name} -->", context.uuid())
+}
+
+/// The id of our comment with this marker, if it is there.
+///
+/// # Errors
+/// As the forge.
+pub fn find_ours(forge: &dyn Forge, key: &TaskKey, marker: &str) -> Result<Option<String>> {
+    let is_ours =
+        |comment: &Comment| comment.body.contains(marker) && comment.author.eq_ignore_ascii_case(forge.bot_login());
+    Ok(forge.comments(key)?.into_iter().find(is_ours).map(|comment| comment.id))
 }
 
 /// The name of the comment that belongs to an outcome; `None` where the outcome has none. A task
@@ -127,7 +143,8 @@ impl CommentFacts<'_> {
     }
 
     fn cost(&self) -> String {
-        let usage = self.context.messages.usage();
+        let mut usage = self.context.messages.usage();
+        usage += self.context.summaries.usage();
         let began_ms = clock::parse_rfc3339(&self.context.metadata.created_at).unwrap_or_else(clock::now_ms);
         let seconds = clock::now_ms().saturating_sub(began_ms) / 1000;
         self.prompts.fact(

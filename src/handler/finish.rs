@@ -245,7 +245,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a later task of the same item, or a person, should know of this one.
+    /// What a later task of the same item, or a person, should know of this one: facts, the model's
+    /// last words, and the notes it made when its conversation was compressed. No model is asked:
+    /// finishing must not depend on one.
     fn summary(&mut self) -> Result<()> {
         let outcome = &self.outcome.outcome;
         let key = self.context.metadata.message.key.to_string();
@@ -257,8 +259,14 @@ impl Run<'_> {
         for command in self.context.tools.recent_commands() {
             lines.push(format!("Command (exit code {}): {}", command.exit_code, first_line(&command.command)));
         }
-        let words = if outcome.summary.is_empty() { String::new() } else { format!("\n{}\n", outcome.summary) };
-        self.context.write_final_summary(&format!("{}\n{words}", lines.join("\n")))
+        let mut text = lines.join("\n") + "\n";
+        if !outcome.summary.is_empty() {
+            text += &format!("\n{}\n", outcome.summary);
+        }
+        if let Some(notes) = self.context.summaries.latest_summary() {
+            text += &format!("\nNotes made on the way:\n{notes}\n");
+        }
+        self.context.write_final_summary(&text)
     }
 
     fn comment(&mut self) -> Result<()> {
@@ -266,16 +274,11 @@ impl Run<'_> {
         let (forge, key) = (self.finisher.forge, &self.context.metadata.message.key);
         let marker = comment::marker(self.context, &name);
         // Only in a run that took the task up again can the comment be there already.
-        if self.context.metadata.resumes > 0 {
-            let bot = forge.bot_login();
-            let ours = forge
-                .comments(key)?
-                .into_iter()
-                .find(|comment| comment.body.contains(&marker) && comment.author.eq_ignore_ascii_case(bot));
-            if let Some(ours) = ours {
-                self.outcome.comment = Some(ours.id);
-                return Ok(());
-            }
+        if self.context.metadata.resumes > 0
+            && let Some(ours) = comment::find_ours(forge, key, &marker)?
+        {
+            self.outcome.comment = Some(ours);
+            return Ok(());
         }
         let facts = CommentFacts {
             prompts: self.finisher.prompts,

@@ -4,6 +4,7 @@
 mod agent_loop;
 mod arguments;
 mod comment;
+mod compaction;
 mod error_limits;
 mod finish;
 mod next_step;

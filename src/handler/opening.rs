@@ -4,17 +4,12 @@
 
 use serde_json::{Value, json};
 
+use crate::context::InheritanceContext;
 use crate::error::Result;
 use crate::ports::{Comment, Forge, Item};
 use crate::prompts::{Prompt, Prompts};
-use crate::text::{head_and_tail, tail, visible};
+use crate::text::{fenced, head_and_tail, tail, visible};
 use crate::workspace::Workspace;
-
-/// What stands before and after quoted text. Random per task, so that nobody can end the quotation.
-fn fenced(text: &str, mark: &str) -> String {
-    // The mark cannot be in there but by chance; then it is no end either.
-    format!("<<data {mark}>>\n{}\n<<end {mark}>>", text.replace(mark, ""))
-}
 
 /// Most bytes of the list of what a pull request changes.
 const CHANGES_BYTES: usize = 6_000;
@@ -48,6 +43,7 @@ pub fn task_prompt(
     forge: &dyn Forge,
     item: &Item,
     workspace: &Workspace,
+    inherited: Option<&InheritanceContext>,
     fence: &str,
 ) -> Result<String> {
     let mut comments: Vec<Comment> = forge
@@ -77,8 +73,25 @@ pub fn task_prompt(
         let changes = visible(&workspace.changes_so_far()?);
         task["changes_so_far"] = fenced(&head_and_tail(&changes, CHANGES_BYTES, None), fence).into();
     }
+    if let Some(inherited) = inherited {
+        task["earlier_task"] = earlier_task(prompts, inherited, fence);
+    }
     let text = serde_json::to_string_pretty(&task).unwrap_or_default();
     Ok(prompts.render(Prompt::Task, &[("task_json", &text)]))
+}
+
+/// What an earlier task reported, as data: a model wrote it, from what it had read.
+fn earlier_task(prompts: &Prompts, inherited: &InheritanceContext, fence: &str) -> Value {
+    let mut value = json!({
+        "note": prompts.render(Prompt::EarlierTask, &[]),
+        "ended": inherited.previous.status,
+        "ended_at": inherited.previous.completed_at,
+        "report": fenced(&visible(&inherited.final_summary), fence),
+    });
+    if !inherited.planning_summary.is_empty() {
+        value["plans"] = fenced(&visible(&inherited.planning_summary), fence).into();
+    }
+    value
 }
 
 /// A comment as data.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
 use super::{comment, prepare};
-use crate::context::{Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
+use crate::context::{CompressionSettings, Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
 use crate::control::{Control, Directive};
 use crate::error::{Error, Exit, Kind, Result};
 use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
@@ -31,6 +31,10 @@ pub struct Settings {
     pub max_turns: u64,
     /// Most estimated tokens of one tool result.
     pub result_cap_tokens: u64,
+    /// Most estimated tokens taken over from an earlier task of the same item; `None` when that is off.
+    pub inheritance_tokens: Option<u64>,
+    /// When older messages are summed up; `None` for never.
+    pub compression: Option<CompressionSettings>,
     /// Claims without a turn after which a task is given up; for the message.
     pub max_attempts: u32,
     /// File whose presence pauses; `None` when pausing is off.
@@ -284,6 +288,7 @@ impl TaskHandler<'_> {
         let ToolSet { mut toolbox, command_tool } = self.tools.tools(context.uuid(), &workspace)?;
         toolbox.add_spec(crate::tools::finish::spec());
         self.open_conversation(context, item, &workspace, command_tool.as_deref())?;
+        self.tell_inheritance(context)?;
         if made_again {
             self.tell_made_again(context)?;
         }
@@ -299,6 +304,7 @@ impl TaskHandler<'_> {
             redactor: self.redactor,
             max_turns: self.settings.max_turns,
             result_cap_tokens: self.settings.result_cap_tokens,
+            compression: self.settings.compression,
             on_turn: &mut || queue.turn_completed(claim),
         }
         .run()?;

@@ -2,12 +2,13 @@
 //! beginning of its conversation.
 
 use super::task_handler::TaskHandler;
-use super::{NextStep, next_step, opening};
+use super::{NextStep, comment, next_step, opening};
 use crate::chat::{Message, Role};
-use crate::context::TaskContext;
+use crate::context::{InheritanceContext, TaskContext};
 use crate::error::{Kind, Result};
 use crate::ports::{Item, ItemState};
 use crate::prompts::Prompt;
+use crate::sys::fault;
 use crate::task::{TaskId, TaskKey};
 use crate::workspace::{Workspace, ref_segment};
 
@@ -62,11 +63,43 @@ impl TaskHandler<'_> {
             context.messages.add(Message::text(Role::System, system), None)?;
         }
         if context.messages.count_messages() == 1 {
-            let task = opening::task_prompt(self.prompts, self.forge, item, workspace, &fence)?;
+            let inherited = self.inherited(context)?;
+            let task = opening::task_prompt(self.prompts, self.forge, item, workspace, inherited.as_ref(), &fence)?;
             let task = self.redactor.mask(&task);
             context.messages.add(Message::text(Role::User, task), None)?;
         }
         Ok(())
+    }
+
+    /// What an earlier task of the same item left for this one; noted before anything is made of it.
+    fn inherited(&self, context: &mut TaskContext) -> Result<Option<InheritanceContext>> {
+        let Some(max_tokens) = self.settings.inheritance_tokens else { return Ok(None) };
+        let inherited = self.contexts.inheritance_context(&self.db.borrow(), &context.metadata, max_tokens);
+        context.metadata.inherited_from = inherited.as_ref().map(|inherited| inherited.previous.uuid);
+        context.metadata.save(context.dir())?;
+        Ok(inherited)
+    }
+
+    /// Tells people which earlier task this one goes on from, once.
+    pub(super) fn tell_inheritance(&self, context: &mut TaskContext) -> Result<()> {
+        const NAME: &str = "inherited";
+        let metadata = &context.metadata;
+        let Some(from) = metadata.inherited_from.filter(|_| !metadata.inheritance_told) else { return Ok(()) };
+        let key = &metadata.message.key;
+        let told = || -> Result<()> {
+            if metadata.resumes > 0 && comment::find_ours(self.forge, key, &comment::marker(context, NAME))?.is_some() {
+                return Ok(());
+            }
+            let body = self.prompts.render(Prompt::CommentInherited, &[("uuid", &from.to_string())]);
+            self.forge.post_comment(key, &format!("{body}\n{}\n", comment::marker(context, NAME))).map(drop)
+        };
+        match told() {
+            Err(error) if error.kind() == Kind::Task => log::warn!("{key}: {error:#}"),
+            told => told?,
+        }
+        fault::point("inheritance.told");
+        context.metadata.inheritance_told = true;
+        context.metadata.save(context.dir())
     }
 
     /// The workspace that stands, with what opens its remote. A repository that is closed to us by now

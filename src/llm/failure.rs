@@ -16,13 +16,21 @@ const QUOTA_WAIT_MS: u64 = 3_600_000;
 const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
 
 /// Ways of saying that the request does not fit the model's window: OpenAI, vLLM, SGLang, llama.cpp,
-/// LM Studio, Anthropic and Gemini (through their compatible APIs), OpenRouter, Mistral, TGI.
+/// LM Studio, Anthropic and Gemini (through their compatible APIs), OpenRouter, Mistral, TGI, xAI, Groq,
+/// Ollama, which may have dropped the one message of the user (case C15).
 const OVERFLOW: &[&str] = &[
     "context_length_exceeded",
     "exceed_context_size",
     "context size has been exceeded",
     "exceeds the available context size",
     "maximum context length",
+    "maximum prompt length",
+    "exceeds the context length",
+    "exceeds context length",
+    "exceed context limit",
+    "context length of only",
+    "reduce the length of the messages",
+    "no user query found",
     "max_model_len",
     "maximum model length",
     "longer than the model's context length",

@@ -36,12 +36,21 @@ pub fn sleeps() -> bool {
     true
 }
 
+/// Whether the kernel is taken to know openat2(2); tests look at both.
+#[inline]
+pub fn has_openat2() -> bool {
+    #[cfg(feature = "faults")]
+    return on::has_openat2();
+    #[cfg(not(feature = "faults"))]
+    true
+}
+
 #[cfg(feature = "faults")]
-pub use on::{arm, disarm};
+pub use on::{arm, at_point, disarm, without_openat2};
 
 #[cfg(feature = "faults")]
 mod on {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::io;
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,6 +84,25 @@ mod on {
 
     thread_local! {
         static ARMED: Cell<Option<(u64, i32)>> = const { Cell::new(None) };
+        static VISITOR: RefCell<Option<Visitor>> = const { RefCell::new(None) };
+        static NO_OPENAT2: Cell<bool> = const { Cell::new(false) };
+    }
+
+    type Visitor = Box<dyn FnMut(&str)>;
+
+    /// Calls `visitor` with the name of each point that this thread passes, until the next call;
+    /// for tests that change the disk between two steps of ours.
+    pub fn at_point(visitor: Option<Visitor>) {
+        VISITOR.set(visitor);
+    }
+
+    /// Makes this thread do without openat2(2), or with it again.
+    pub fn without_openat2(without: bool) {
+        NO_OPENAT2.set(without);
+    }
+
+    pub fn has_openat2() -> bool {
+        !NO_OPENAT2.get()
     }
 
     /// Lets the n-th operation of this thread fail with `errno`; for tests inside one process.
@@ -94,6 +122,11 @@ mod on {
     }
 
     pub fn point(name: &str) {
+        // Taken out while it runs: what it does may pass points itself.
+        if let Some(mut visitor) = VISITOR.take() {
+            visitor(name);
+            VISITOR.set(Some(visitor));
+        }
         if let Some((wanted, nth)) = &*POINT
             && wanted == name
             && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth

@@ -31,7 +31,7 @@ pub fn error(what: &str, path: &Path, source: io::Error) -> Error {
 }
 
 /// The operating system's words without Rust's "(os error N)".
-fn reason_of(source: &io::Error) -> String {
+pub fn reason_of(source: &io::Error) -> String {
     let text = source.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
@@ -145,6 +145,26 @@ pub fn replace_keeping_mode(path: &Path, bytes: &[u8]) -> Result<()> {
     });
     written.map_err(|source| {
         let _ = fs::remove_file(&temporary);
+        error("write", path, source)
+    })
+}
+
+/// Writes a file that is to be moved to its place when it is whole: synced, with this mode, or with
+/// 0644 and the umask. What lies at `path` goes.
+///
+/// # Errors
+/// `Kind::Host` when any step fails; then nothing lies there.
+pub fn stage(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<()> {
+    let written = create_new(path, 0o644).and_then(|mut file| {
+        write_whole(&mut file, bytes)?;
+        if let Some(mode) = mode {
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
+        fault::io()?;
+        file.sync_all()
+    });
+    written.map_err(|source| {
+        let _ = fs::remove_file(path);
         error("write", path, source)
     })
 }

@@ -2,11 +2,15 @@
 //! tests. Nothing of our domain. Only this module touches `std::process`, signals, clocks and
 //! renames or removes files.
 
+pub mod beneath;
+pub mod bubblewrap;
 pub mod clock;
 pub mod fault;
 pub mod file;
 pub mod http;
+pub mod launcher;
 pub mod lock;
 pub mod process;
+pub mod process_table;
 mod proxy;
 pub mod signal;

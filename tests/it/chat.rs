@@ -106,6 +106,10 @@ fn each_rule_of_a_history_broken_once() {
         (vec![], "the last message must be of user or tool"),
         (vec![says(Role::System)], "the last message must be of user or tool, not Some(\"system\")"),
         (vec![says(Role::User), says(Role::Assistant)], "the last message must be of user or tool"),
+        (
+            vec![says(Role::User), says(Role::System), says(Role::User)],
+            "message 1 (system): standing orders stand first",
+        ),
         (vec![says(Role::User), asks(&["a"])], "call `a` at the end has no result"),
         (vec![says(Role::User), asks(&["a", "b"]), answers("a")], "call `b` at the end has no result"),
         (vec![says(Role::User), asks(&["a"]), says(Role::User)], "message 2 (user): call `a` has no result"),

@@ -59,7 +59,8 @@ fn defaults_are_those_of_the_table() {
     assert_eq!(config.llm.ollama.timeout_seconds, 3600);
     assert_eq!(config.command_executor.backend, ExecutorBackend::Auto);
     assert_eq!(config.command_executor.execution.max_output_size, 1_048_576);
-    assert!((config.context_storage.compression.token_threshold - 8000.0).abs() < f64::EPSILON);
+    assert!(config.context_storage.compression.enabled);
+    assert!((config.context_storage.compression.token_threshold - 0.6).abs() < f64::EPSILON);
     assert_eq!(config.pause_resume.signal_file, Path::new("contexts/pause_signal"));
     config.validate().unwrap();
 }
@@ -187,7 +188,7 @@ fn nothing_and_null_are_defaults() {
 fn values_of_the_file_arrive_typed() {
     let config = read(
         "task_source: local\nlocal: {tasks_dir: here}\nqueue:\n  backend: memory\nllm:\n  provider: replay\n  replay:\n    \
-         file: replies.jsonl\ncontext:\n  compression:\n    token_threshold: 0.6\nmcp_servers:\n  - mcp_server_name: a\n    \
+         file: replies.jsonl\ncontext:\n  compression:\n    token_threshold: 8000\nmcp_servers:\n  - mcp_server_name: a\n    \
          command: [npx, -y, 1.10]\n    env: {PORT: 8080, A_TOKEN: }\n",
     )
     .unwrap();
@@ -195,7 +196,7 @@ fn values_of_the_file_arrive_typed() {
     assert_eq!(config.local.tasks_dir, Path::new("here"));
     assert_eq!(config.queue.backend, QueueBackend::Memory);
     assert_eq!(config.llm.replay.file.as_deref(), Some(Path::new("replies.jsonl")));
-    assert!((config.context_storage.compression.token_threshold - 0.6).abs() < f64::EPSILON);
+    assert!((config.context_storage.compression.token_threshold - 8000.0).abs() < f64::EPSILON);
     let server = &config.mcp_servers[0];
     assert_eq!(server.command, ["npx", "-y", "1.10"]);
     assert_eq!(server.env["PORT"].expose(), "8080");
@@ -673,11 +674,8 @@ fn unbuilt_features_are_refused() {
         ("project_agent_rules: {enabled: true}", "project_agent_rules.enabled: true"),
         ("file_list_context: {enabled: true}", "file_list_context.enabled: true"),
         ("user_config_api: {enabled: true}", "user_config_api.enabled: true"),
-        ("context: {compression: {enabled: true}}", "context_storage.compression.enabled: true"),
-        ("context: {inheritance: {enabled: true}}", "context_storage.inheritance.enabled: true"),
         ("command_executor: {backend: docker}", "command_executor.backend: docker"),
         ("command_executor: {backend: podman}", "command_executor.backend: podman"),
-        ("command_executor: {backend: bubblewrap}", "command_executor.backend: bubblewrap"),
         ("command_executor: {environments: {a: b}}", "command_executor.environments"),
         ("command_executor: {default_environment: a}", "command_executor.default_environment"),
         ("mcp_servers: [{mcp_server_name: a, command: [x]}]", "mcp_servers"),

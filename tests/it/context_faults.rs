@@ -2,13 +2,18 @@
 //! or the new one, and work can go on.
 
 use coding_agent::chat::{Message, Role, check_history};
-use coding_agent::context::{OutcomeFile, Place, Step};
+use coding_agent::context::{
+    Compressed, CompressionSettings, Compressor, OutcomeFile, Place, Room, Step, TaskContext, shorten,
+};
 use coding_agent::error::{Kind, Result};
+use coding_agent::prompts::Prompts;
 use coding_agent::sys::fault::{arm, disarm};
 use coding_agent::task::{Outcome, OutcomeKind};
+use coding_agent::text::Redactor;
 use rustix::io::Errno;
 
 use crate::support::store::{Store, USAGE, call, contents, fill, record};
+use crate::support::summarizer::Summarizer;
 use crate::support::{History, check_strictly};
 
 /// Lets the n-th operation fail for every n until the work is done without reaching it. Returns
@@ -152,6 +157,92 @@ fn c46_resuming_a_paused_task() {
         record(&mut context, "again").unwrap();
     });
     assert!(faults >= 6, "{faults}");
+}
+
+/// Compresses everything but the last turn.
+fn compress(context: &mut TaskContext) -> Result<Compressed> {
+    let prompts = Prompts::load(None)?;
+    let settings = CompressionSettings { threshold_tokens: 1, keep_recent: 1, min_to_compress: 1 };
+    let room = Room { tail_tokens: 1000, request_tokens: 10_000 };
+    let mut llm = Summarizer::new([]);
+    Compressor { llm: &mut llm, prompts: &prompts, redactor: &Redactor::new([]), settings }.compress(context, room)
+}
+
+/// The made-up task with a turn of long results before its last one.
+fn fill_long(context: &mut TaskContext) -> Vec<Message> {
+    let long = call(7, 0);
+    let more = [
+        Message::assistant("", vec![long.clone()]),
+        Message::tool_result(&long, "long ".repeat(500)),
+        Message::assistant("", vec![call(8, 0)]),
+        Message::tool_result(&call(8, 0), "short"),
+    ];
+    fill(context);
+    for message in &more {
+        context.messages.add(message.clone(), None).unwrap();
+    }
+    [contents(), more.to_vec()].concat()
+}
+
+#[test]
+fn c46_compressing() {
+    let faults = for_every_fault(|attempt| {
+        let store = Store::new();
+        let mut context = store.create();
+        let old = fill_long(&mut context);
+        let archive = std::fs::read(store.file("messages.jsonl")).unwrap();
+        let done = attempt(&mut || compress(&mut context).map(|done| assert!(matches!(done, Compressed::Saved(_)))));
+        drop(context);
+
+        let mut context = store.resume();
+        let current = context.messages.current().to_vec();
+        let is_new = current.len() == 2 + 1 + 2;
+        assert!(is_new || (current == old && !done), "the old state or the new one");
+        assert!(!is_new || (current[..2] == old[..2] && current[3..] == old[9..]));
+        assert!(!is_new || context.summaries.count_summaries() == 1, "written before it is used");
+        assert_eq!(std::fs::read(store.file("messages.jsonl")).unwrap(), archive);
+        let left: Vec<_> = std::fs::read_dir(context.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let known = |name: &str| {
+            ["messages.jsonl", "current.jsonl", "summaries.jsonl", "tools.jsonl", "planning.jsonl", "metadata.json"]
+                .contains(&name)
+        };
+        assert!(left.iter().all(|name| known(&name.to_string_lossy())), "{left:?}");
+        if !is_new {
+            assert!(matches!(compress(&mut context).unwrap(), Compressed::Saved(_)));
+        }
+        context.messages.add(Message::text(Role::User, "more"), None).unwrap();
+        assert_eq!(check_history(context.messages.current()), Ok(()));
+        assert_eq!(context.messages.current().len(), 6);
+    });
+    assert!(faults >= 14, "three temporaries, the summary, what is sent, and all that is removed: {faults}");
+}
+
+#[test]
+fn c46_shortening() {
+    let faults = for_every_fault(|attempt| {
+        let store = Store::new();
+        let mut context = store.create();
+        let old = fill_long(&mut context);
+        let done = attempt(&mut || shorten(&mut context, u64::MAX).map(drop));
+        drop(context);
+        let context = store.resume();
+        let is_old = context.messages.current() == old;
+        assert!(!(is_old && done));
+        assert!(is_old || context.messages.current()[8].content.contains("characters left out"));
+        assert_eq!(check_history(context.messages.current()), Ok(()));
+    });
+    assert!(faults >= 4, "{faults}");
+}
+
+#[test]
+fn c46_adding_a_plan() {
+    let faults = for_every_fault(|attempt| {
+        let store = Store::new();
+        let mut context = store.create();
+        let done = attempt(&mut || context.planning.add_plan("initial", "x").map(drop));
+        assert_eq!(store.resume().planning.count_plans(), usize::from(done));
+    });
+    assert_eq!(faults, 2, "the write and its sync");
 }
 
 #[test]

@@ -110,12 +110,12 @@ fn failed_after_three_errors_of_one_tool_in_a_row() {
 }
 
 #[test]
-fn failed_when_the_window_is_full() {
+fn failed_when_the_window_is_full_and_nothing_may_be_compressed() {
     let long = "seq 100000 | head -c 200000";
     let world = World::with_task(&Cassette::new().runs(long).runs(long).runs(long).runs(long).finishes("x"));
     world.write(
         "config.yaml",
-        "task_source: local\nllm: {provider: replay, replay: {file: replies.jsonl, context_length: 2048}}\ncommand_executor: {backend: host}\n",
+        "task_source: local\nllm: {provider: replay, replay: {file: replies.jsonl, context_length: 2048}}\ncommand_executor: {backend: host}\ncontext: {compression: {enabled: false}}\n",
     );
     world.run(&[]).expect(1);
     let comment = world.comments("fix");

@@ -54,7 +54,10 @@ fn what_is_refused() {
     let told = refused(&[("reminder.md", "Go on, {{user}}.")]);
     assert!(told.ends_with("reminder.md`: it has no placeholder `user`; allowed: none"), "{told}");
     let told = refused(&[("system.md", "{{branch}} {{Branch}} {{commands_note}}")]);
-    assert!(told.ends_with("it has no placeholder `Branch`; allowed: commands_note, branch, fence"), "{told}");
+    assert!(
+        told.ends_with("it has no placeholder `Branch`; allowed: commands_note, branch, change_note, fence"),
+        "{told}"
+    );
     assert!(refused(&[("reminder.md", "Go {{on")]).ends_with("a `{{` has no `}}`"));
     let told = refused(&[("remind.md", "Go on.")]);
     assert!(told.contains("remind.md"), "a file that replaces nothing: {told}");

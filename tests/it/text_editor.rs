@@ -5,91 +5,12 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::PathBuf;
 
-use coding_agent::ports::{ToolResult, ToolServer as _};
-use coding_agent::tools::text_editor::TextEditor;
+use coding_agent::ports::ToolServer as _;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// A work tree with an editor, and beside it a directory that is none of the editor's business.
-struct Desk {
-    home: TempDir,
-    editor: TextEditor,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        fs::create_dir_all(home.path().join("tree/.git")).unwrap();
-        fs::create_dir(home.path().join("outside")).unwrap();
-        fs::write(home.path().join("tree/.git/config"), "[core]\n").unwrap();
-        fs::write(home.path().join("outside/secret.txt"), "secret\n").unwrap();
-        let editor = TextEditor::new(home.path().join("tree"));
-        Self { home, editor }
-    }
-
-    fn with(path: &str, bytes: impl AsRef<[u8]>) -> Self {
-        let desk = Self::new();
-        fs::write(desk.path(path), bytes).unwrap();
-        desk
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.home.path().join("tree").join(path)
-    }
-
-    fn outside(&self) -> PathBuf {
-        self.home.path().join("outside")
-    }
-
-    fn bytes(&self, path: &str) -> Vec<u8> {
-        fs::read(self.path(path)).unwrap()
-    }
-
-    fn call(&mut self, arguments: Value) -> ToolResult {
-        self.editor.call("text_editor", arguments.as_object().unwrap())
-    }
-
-    #[track_caller]
-    fn good(&mut self, arguments: Value) -> String {
-        let result = self.call(arguments);
-        assert!(!result.is_error, "{}", result.text);
-        result.text
-    }
-
-    #[track_caller]
-    fn refused(&mut self, arguments: Value, because: &str) -> String {
-        let result = self.call(arguments);
-        assert!(result.is_error, "worked: {}", result.text);
-        assert!(result.text.contains(because), "`{}` does not say `{because}`", result.text);
-        result.text
-    }
-}
-
-fn view(path: &str) -> Value {
-    json!({"command": "view", "path": path})
-}
-
-fn create(path: &str, text: &str) -> Value {
-    json!({"command": "create", "path": path, "file_text": text})
-}
-
-fn overwrite(path: &str, text: &str) -> Value {
-    json!({"command": "create", "path": path, "file_text": text, "overwrite": true})
-}
-
-fn replace(path: &str, old: &str, new: &str) -> Value {
-    json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
-}
-
-fn insert(path: &str, line: i64, new: &str) -> Value {
-    json!({"command": "insert", "path": path, "insert_line": line, "new_str": new})
-}
-
-fn undo(path: &str) -> Value {
-    json!({"command": "undo_edit", "path": path})
-}
+use crate::support::Random;
+use crate::support::desk::{Desk, create, insert, overwrite, replace, undo, view};
 
 // --- C55: line endings, several matches, no real change
 
@@ -267,7 +188,7 @@ fn c19_long_lines_of_any_script_are_cut_at_a_character() {
 
 #[test]
 fn c22_binary_files_are_refused_with_type_and_size() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let noise: Vec<u8> = (0..65_536).map(|_| random.below(256) as u8).collect();
     let mut desk = Desk::with("noise", noise);
     desk.refused(view("noise"), "binary file, 65536 bytes");
@@ -343,133 +264,29 @@ fn c53_listings_show_empty_directories_and_never_git() {
     assert!(desk.good(view("many")).contains("[… 50 more names …]"));
 }
 
-// --- containment
-
 #[test]
-fn nothing_outside_the_tree_is_reached() {
+fn c53_a_submodule_without_files_is_told_from_an_empty_directory() {
     let mut desk = Desk::new();
-    let outside = desk.outside();
-    symlink(&outside, desk.path("dir")).unwrap();
-    symlink(outside.join("secret.txt"), desk.path("file")).unwrap();
-    symlink(outside.join("new.txt"), desk.path("dangling")).unwrap();
-    symlink("loop", desk.path("loop")).unwrap();
-    symlink("..", desk.path("up")).unwrap();
-    let absolute = outside.join("secret.txt").display().to_string();
-    let beside = format!("{}-evil/x", desk.path("").display().to_string().trim_end_matches('/'));
-    let paths = [
-        "dir/secret.txt",
-        "dir/new/deep.txt",
-        "dir",
-        "file",
-        "dangling",
-        "dangling/x",
-        "loop",
-        "loop/x",
-        "up/outside/secret.txt",
-        "../outside/secret.txt",
-        "a/../../outside/secret.txt",
-        "..",
-        "/etc/passwd",
-        "/",
-        &absolute,
-        &beside,
-        "",
-        "a\0b",
-    ];
-    for path in paths {
-        for arguments in [
-            view(path),
-            overwrite(path, "evil"),
-            create(path, "evil"),
-            replace(path, "secret", "evil"),
-            insert(path, 0, "x"),
-            undo(path),
-        ] {
-            let result = desk.call(arguments.clone());
-            assert!(result.is_error && !result.text.contains("secret\n"), "{arguments}: {}", result.text);
-        }
+    let modules =
+        "[submodule \"one\"]\n\tpath = libs/one\n\turl = ../one.git\n[submodule \"two\"]\n  path = \"two words\"\n";
+    fs::write(desk.path(".gitmodules"), modules).unwrap();
+    for dir in ["libs/one", "libs/empty", "two words"] {
+        fs::create_dir_all(desk.path(dir)).unwrap();
     }
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
-    assert_eq!(fs::read(outside.join("secret.txt")).unwrap(), b"secret\n");
-    assert_eq!(fs::read_dir(desk.home.path()).unwrap().count(), 2);
-}
-
-#[test]
-fn git_is_never_opened_under_any_name() {
-    let mut desk = Desk::new();
-    symlink(".git", desk.path("g")).unwrap();
-    symlink(".git/config", desk.path("c")).unwrap();
-    fs::create_dir(desk.path("sub")).unwrap();
-    let absolute = desk.path(".git/config").display().to_string();
-    for path in [
-        ".git",
-        ".git/config",
-        ".GIT/config",
-        "./.Git/hooks/pre-commit",
-        "sub/.git/config",
-        "sub/.git",
-        "g/config",
-        "g",
-        "c",
-        "g/hooks/x",
-        &absolute,
-    ] {
-        for arguments in
-            [view(path), overwrite(path, "evil"), replace(path, "core", "evil"), insert(path, 0, "x"), undo(path)]
-        {
-            desk.refused(arguments, ".git");
-        }
+    let absent = "(a submodule that is not checked out)";
+    assert_eq!(desk.good(view("libs")), format!("empty/\n  (empty)\none/\n  {absent}"));
+    assert_eq!(desk.good(view("two words")), absent);
+    for arguments in [view("libs/one/src/lib.rs"), create("libs/one/new.rs", "x"), replace("libs/one/a", "b", "c")] {
+        desk.refused(arguments, "is in `libs/one`, a submodule that is not checked out");
     }
-    assert_eq!(desk.bytes(".git/config"), b"[core]\n");
-    desk.good(create(".gitignore", "target\n"));
-    desk.good(create(".github/ci.yml", "on: push\n"));
+    // With its files here it is a directory like others.
+    fs::write(desk.path("libs/one/.git"), "gitdir: ../../.git/modules/one").unwrap();
+    desk.good(create("libs/one/new.rs", "x"));
+    desk.good(create("libs/empty/new.rs", "x"));
+    assert_eq!(desk.good(view("libs")), "empty/\n  new.rs\none/\n  new.rs");
 }
 
-#[test]
-fn links_inside_the_tree_are_followed_but_never_written_through() {
-    let mut desk = Desk::new();
-    fs::create_dir(desk.path("real")).unwrap();
-    fs::write(desk.path("real/a.txt"), "a\n").unwrap();
-    symlink("real", desk.path("alias")).unwrap();
-    symlink("real/a.txt", desk.path("link")).unwrap();
-    assert_eq!(desk.good(view("link")), "     1\ta\n");
-    desk.refused(replace("link", "a", "b"), "symbolic link");
-    desk.refused(overwrite("link", "b"), "symbolic link");
-    desk.refused(create("alias", "b"), "symbolic link");
-    desk.good(replace("alias/a.txt", "a", "b"));
-    assert_eq!(desk.bytes("real/a.txt"), b"b\n");
-    assert!(fs::symlink_metadata(desk.path("link")).unwrap().is_symlink());
-}
-
-#[test]
-fn absolute_paths_inside_and_a_linked_root_work() {
-    let mut desk = Desk::with("a", "x\n");
-    let absolute = desk.path("./a").display().to_string();
-    desk.good(view(&absolute));
-    let alias = desk.home.path().join("alias");
-    symlink(desk.path(""), &alias).unwrap();
-    desk.editor = TextEditor::new(alias.clone());
-    desk.good(view(&alias.join("a").display().to_string()));
-    desk.good(view(&fs::canonicalize(desk.path("a")).unwrap().display().to_string()));
-    desk.editor = TextEditor::new(desk.home.path().join("missing"));
-    desk.refused(view("a"), "cannot open the work tree");
-}
-
-#[test]
-fn places_that_are_no_files_are_refused() {
-    let mut desk = Desk::with("a", "x\n");
-    let _socket = std::os::unix::net::UnixListener::bind(desk.path("sock")).unwrap();
-    desk.refused(view("sock"), "not a file");
-    desk.refused(overwrite("sock", "x"), "neither a file");
-    desk.refused(view("a/b"), "`a` is not a directory");
-    desk.refused(create("a/b/c", "x"), "`a` is not a directory");
-    desk.refused(create(".", "x"), "is a directory");
-    desk.refused(view("nope"), "does not exist");
-    desk.refused(replace("nope", "a", "b"), "does not exist");
-    desk.refused(create(&"n".repeat(300), "x"), "n");
-}
-
-// --- create, view, undo, arguments
+// --- create, view, arguments
 
 #[test]
 fn create_makes_directories_and_replaces_only_when_told() {
@@ -512,50 +329,6 @@ fn view_numbers_lines_and_checks_its_range() {
 }
 
 #[test]
-fn undo_takes_back_edits_one_by_one() {
-    let mut desk = Desk::new();
-    desk.refused(undo("a"), "nothing to undo");
-    desk.good(create("a", "1\r\n"));
-    desk.good(replace("a", "1", "2"));
-    desk.good(insert("a", 1, "3"));
-    desk.refused(replace("a", "9", "8"), "does not occur");
-    desk.good(undo("a"));
-    assert_eq!(desk.bytes("a"), b"2\r\n");
-    desk.good(undo("./a"));
-    assert_eq!(desk.bytes("a"), b"1\r\n");
-    desk.good(undo("a"));
-    assert!(!desk.path("a").exists());
-    desk.refused(undo("a"), "nothing to undo");
-}
-
-#[test]
-fn undo_refuses_to_lose_a_change_of_somebody_else() {
-    let mut desk = Desk::with("a", "1\n");
-    desk.good(replace("a", "1", "2"));
-    fs::write(desk.path("a"), "other\n").unwrap();
-    desk.refused(undo("a"), "changed by something else");
-    assert_eq!(desk.bytes("a"), b"other\n");
-    fs::remove_file(desk.path("a")).unwrap();
-    desk.refused(undo("a"), "changed by something else");
-    fs::write(desk.path("a"), "2\n").unwrap();
-    desk.good(undo("a"));
-    assert_eq!(desk.bytes("a"), b"1\n");
-}
-
-#[test]
-fn undo_remembers_ten_edits() {
-    let mut desk = Desk::with("a", "0\n");
-    for number in 0..15 {
-        desk.good(overwrite("a", &format!("{}\n", number + 1)));
-    }
-    for _ in 0..10 {
-        desk.good(undo("a"));
-    }
-    desk.refused(undo("a"), "nothing to undo");
-    assert_eq!(desk.bytes("a"), b"5\n");
-}
-
-#[test]
 fn arguments_of_any_shape_get_an_answer() {
     let mut desk = Desk::with("a", "x\n");
     desk.refused(json!({}), "`command` is missing");
@@ -590,34 +363,20 @@ fn the_tool_has_a_plain_schema() {
 
 // --- the promise about bytes, on random documents
 
-/// A small linear congruential generator: the same documents on every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-}
-
 #[test]
 fn c55_bytes_outside_the_replaced_range_are_identical() {
-    let mut random = Random(2_024);
-    let mut desk = Desk::new();
+    let mut random = Random::new(2_024);
+    let mut desk = Desk::fast();
     let mut edits = 0;
     for round in 0..600 {
         let lines = 1 + random.below(12);
         let mut text = String::new();
         for line in 0..lines {
             for _ in 0..random.below(4) {
-                text.push_str(random.pick(&["a", "é", "あ", "👩‍👩‍👧", "\t", " ", "\u{FEFF}", "x\ry"]));
+                text.push_str(random.one_of(&["a", "é", "あ", "👩‍👩‍👧", "\t", " ", "\u{FEFF}", "x\ry"]));
             }
             if line + 1 < lines || random.below(2) == 0 {
-                text.push_str(random.pick(&["\n", "\r\n"]));
+                text.push_str(random.one_of(&["\n", "\r\n"]));
             }
         }
         let mark = if random.below(3) == 0 { BOM } else { "" };
@@ -633,7 +392,7 @@ fn c55_bytes_outside_the_replaced_range_are_identical() {
         let passage = &text[start..end];
         // As the model knows it: without CR, or now and then as the bytes are.
         let old = if random.below(4) == 0 { passage.to_owned() } else { passage.replace("\r\n", "\n") };
-        let new = format!("<{round}>{}</{round}>", random.pick(&["", "\n", "\r\n\n", "q"]));
+        let new = format!("<{round}>{}</{round}>", random.one_of(&["", "\n", "\r\n\n", "q"]));
         fs::write(desk.path("doc"), format!("{mark}{text}")).unwrap();
         let result = desk.call(replace("doc", &old, &new));
         let now = String::from_utf8(desk.bytes("doc")).unwrap();

@@ -81,6 +81,7 @@ impl OpenAi {
         if failure::is_overflow(status, &response.body) {
             let model = &profile.model;
             return Error::task(format!("the conversation no longer fits the window of the model `{model}`{words}"))
+                .too_large()
                 .hint("set context_length of the provider to what the model really has");
         }
         let is_unknown_model = words.contains("model_not_found") || code(&response.body) == "model_not_found";

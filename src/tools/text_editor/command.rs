@@ -25,7 +25,7 @@ create {path, file_text, overwrite?}: writes a new file and its directories; an 
 str_replace {path, old_str, new_str}: replaces old_str, taken literally, which must occur exactly once; take enough \
 lines to make it unique. An empty new_str deletes.
 insert {path, insert_line, new_str}: puts whole lines after line insert_line; 0 is before the first line.
-undo_edit {path}: takes back the last edit of the file made with this tool.
+undo_edit {path}: takes back the last edit of the file made with this tool; the last ten can be taken back one by one.
 Line endings, byte order mark, mode and a missing last line break are kept; write \\n for a line break always.";
 
 /// The JSON Schema: one flat object, because small servers compile nothing else into a grammar.

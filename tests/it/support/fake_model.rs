@@ -25,6 +25,12 @@ struct State {
     script: VecDeque<Answer>,
     models: Answer,
     key: Option<&'static str>,
+    /// Bytes of a request divided by four that are too many, and what is answered then.
+    window: Option<(usize, Answer)>,
+    /// Answers to requests without tools: someone wants a summary. The last stays.
+    summaries: VecDeque<Answer>,
+    /// What a request is said to have cost, as a multiple of its bytes / 4.
+    count: Option<u64>,
     requests: Vec<Received>,
     complaints: Vec<String>,
 }
@@ -50,6 +56,9 @@ impl FakeModel {
             script: script.into_iter().collect(),
             models: Answer::json(200, &json!({ "object": "list", "data": [{ "id": "other" }, { "id": MODEL }] })),
             key: Some(KEY),
+            window: None,
+            summaries: VecDeque::new(),
+            count: None,
             requests: Vec::new(),
             complaints: Vec::new(),
         }));
@@ -67,6 +76,21 @@ impl FakeModel {
     /// From now on a request with a key is refused.
     pub fn wants_no_key(&self) {
         self.state.lock().unwrap().key = None;
+    }
+
+    /// From now on a request of more than `tokens` (bytes / 4) gets `answer`.
+    pub fn set_window(&self, tokens: usize, answer: Answer) {
+        self.state.lock().unwrap().window = Some((tokens, answer));
+    }
+
+    /// From now on a request of the script is said to have cost `factor` times its bytes / 4.
+    pub fn set_count(&self, factor: u64) {
+        self.state.lock().unwrap().count = Some(factor);
+    }
+
+    /// Requests without tools get these answers, the last one again and again.
+    pub fn set_summaries(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.state.lock().unwrap().summaries = answers.into_iter().collect();
     }
 
     /// More answers.
@@ -164,7 +188,24 @@ impl State {
                 if body["model"] != MODEL {
                     return Err(format!("no such model: {}", body["model"]));
                 }
-                self.script.pop_front().ok_or("the script is at its end".into())
+                if let Some((most, answer)) = &self.window
+                    && request.body.len() / 4 > *most
+                {
+                    return Ok(answer.clone());
+                }
+                if body.get("tools").is_none() && !self.summaries.is_empty() {
+                    let last = self.summaries.len() == 1;
+                    let answer = if last { self.summaries.front().cloned() } else { self.summaries.pop_front() };
+                    return answer.ok_or_else(String::new);
+                }
+                let mut answer = self.script.pop_front().ok_or("the script is at its end")?;
+                if let (Some(factor), Answer::Whole { body, .. }) = (self.count, &mut answer) {
+                    let mut counted: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+                    let tokens = request.body.len() as u64 / 4 * factor;
+                    counted["usage"] = json!({ "prompt_tokens": tokens, "completion_tokens": 10 });
+                    *body = counted.to_string().into();
+                }
+                Ok(answer)
             }
             (method, path) => Err(format!("nothing is at {method} {path}")),
         }

@@ -2,6 +2,7 @@
 //! a cassette and a configuration, and nothing of the machine's environment.
 
 mod cassette;
+pub mod desk;
 pub mod fake_github;
 mod fake_model;
 mod fake_proxy;
@@ -10,8 +11,10 @@ mod history;
 pub mod http_server;
 mod random;
 pub mod repositories;
+pub mod shell;
 pub mod store;
 mod strict_chat;
+pub mod summarizer;
 mod tls;
 mod world;
 
