@@ -111,6 +111,13 @@ impl Error {
         self
     }
 
+    /// Puts the reason for caring before the sentence.
+    #[must_use]
+    pub fn prefixed(mut self, prefix: &str) -> Self {
+        self.0.sentence.insert_str(0, prefix);
+        self
+    }
+
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
         self.0.kind

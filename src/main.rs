@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         let invocation = cli::parse(std::env::args_os().skip(1))?;
         if let Command::Exec(args) = &invocation.command {
             // 127 is what a shell says when it cannot start a program.
-            print_error(&sys::process::exec_in_own_session(args));
+            print_error(&sys::launcher::exec_in_own_session(args));
             return Ok(127);
         }
         sys::process::shut_off_from_others();

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::sandbox::sandbox;
 use super::setup::Setup;
 use crate::config::QueueBackend;
 use crate::error::{Exit, Result};
@@ -29,12 +30,14 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     // Probed before the first claim: what is wrong with this host must not cost a task an attempt.
-    let workspace_settings = setup.workspace_settings()?;
+    let mut workspace_settings = setup.workspace_settings()?;
     let git_version = workspace::check_installed(&workspace_settings)?;
     log::debug!("using {git_version}");
+    let sandbox = sandbox(&setup.config)?;
+    workspace_settings.sandbox = sandbox.clone();
     file::create_dir(setup.contexts.base_dir())?;
     let forge = setup.forge()?;
-    let tools = setup.tools()?;
+    let tools = setup.tools(sandbox);
     let db = RefCell::new(setup.db());
     let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
     llm.probe()?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::Mode;
-use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, TaskSource};
+use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, Submodules, TaskSource};
 use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Local};
@@ -15,12 +15,14 @@ use crate::llm::{OpenAi, OpenAiSettings, Replay};
 use crate::ports::{Forge, Llm, ModelProfile, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
+use crate::sys::bubblewrap::Bubblewrap;
 use crate::sys::file::{self, Sync};
 use crate::sys::http::{HttpClient, HttpSettings, certificate_bundle};
+use crate::sys::launcher::ResourceLimits;
 use crate::task::{Labels, TaskId};
 use crate::text::Redactor;
 use crate::tools::Toolbox;
-use crate::tools::command_executor::{CommandExecutor, Host, Limits, end_leftovers};
+use crate::tools::command_executor::{Backend, CommandExecutor, Host, Limits, Sandboxed, end_leftovers};
 use crate::tools::text_editor::TextEditor;
 use crate::workspace::{self, Workspace};
 
@@ -252,38 +254,51 @@ impl Setup {
             depth: workspace.depth,
             author_name: workspace.author_name.clone(),
             author_email: workspace.author_email.clone(),
+            own_submodules: workspace.submodules == Submodules::SameOwner,
             env,
+            sandbox: None,
         })
     }
 
-    /// The built-in tools that are switched on and work here.
-    pub fn tools(&self) -> Result<BuiltInTools> {
+    /// The built-in tools that are switched on and work here, with what keeps commands inside.
+    pub fn tools(&self, sandbox: Option<Bubblewrap>) -> BuiltInTools {
         let executor = &self.config.command_executor;
-        let on_host = executor.enabled && executor.backend == ExecutorBackend::Host;
-        if executor.enabled && !on_host {
-            let why = "no sandbox is built into this version";
-            if executor.required {
-                return Err(Error::host(format!("command_executor.required is set, but {why}"))
-                    .hint("set command_executor.backend to host to run commands without a sandbox"));
-            }
-            log::info!("the model cannot run commands: {why} and command_executor.backend is not host");
-        }
+        let wall = match (executor.enabled, executor.backend, sandbox) {
+            (false, ..) => None,
+            (true, ExecutorBackend::Host, _) => Some(Wall::None),
+            (true, _, sandbox) => sandbox.map(Wall::Bubblewrap),
+        };
         let execution = &executor.execution;
-        Ok(BuiltInTools {
+        BuiltInTools {
             text_editor: self.config.text_editor_mcp.enabled,
-            host_commands: on_host.then(|| Limits {
+            wall,
+            network: executor.network,
+            limits: Limits {
                 timeout: Duration::from_secs(execution.timeout_seconds),
                 output_bytes: usize::try_from(execution.max_output_size).unwrap_or(usize::MAX),
-            }),
+                resources: ResourceLimits {
+                    memory_bytes: executor.docker.resources.memory_limit_bytes(),
+                    processes: Some(execution.max_processes),
+                },
+            },
             path: std::env::var_os("PATH"),
-        })
+        }
     }
+}
+
+/// What stands between commands and the machine.
+enum Wall {
+    None,
+    Bubblewrap(Bubblewrap),
 }
 
 /// The built-in tools of this installation.
 pub struct BuiltInTools {
     text_editor: bool,
-    host_commands: Option<Limits>,
+    /// `None`: the model cannot run commands.
+    wall: Option<Wall>,
+    network: bool,
+    limits: Limits,
     path: Option<OsString>,
 }
 
@@ -293,17 +308,24 @@ impl ToolSource for BuiltInTools {
         if self.text_editor {
             toolbox.add(Box::new(TextEditor::new(workspace.tree(), workspace.edits())));
         }
+        let (tree, scratch) = (workspace.tree(), workspace.scratch());
+        let backend: Option<Box<dyn Backend>> = match &self.wall {
+            None => None,
+            Some(Wall::None) => Some(Box::new(Host::new(uuid, &scratch, self.path.clone())?)),
+            Some(Wall::Bubblewrap(sandbox)) => {
+                Some(Box::new(Sandboxed::new(sandbox.clone(), self.network, uuid, &tree, &scratch)?))
+            }
+        };
         let mut command_tool = None;
-        if let Some(limits) = self.host_commands {
-            let host = Host::new(uuid, &workspace.scratch(), self.path.clone())?;
-            toolbox.add(Box::new(CommandExecutor::new(Box::new(host), workspace.tree(), limits)));
+        if let Some(backend) = backend {
+            toolbox.add(Box::new(CommandExecutor::new(backend, tree, self.limits)));
             command_tool = toolbox.specs().last().map(|spec| spec.wire_name.clone());
         }
         Ok(ToolSet { toolbox, command_tool })
     }
 
     fn has_commands(&self) -> bool {
-        self.host_commands.is_some()
+        self.wall.is_some()
     }
 
     fn end_leftovers(&self, uuid: TaskId) {

@@ -1,11 +1,13 @@
-//! `status`: where every task stands, from files alone.
+//! `status`: where every task stands and what it cost, from files and `tasks.db`, which are only read.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::figures::{cost_json, cost_text, duration_text};
 use crate::config::Config;
-use crate::context::{Contexts, TaskDb};
+use crate::context::{Contexts, Cost, Group, TaskDbView, TaskRow, Total};
 use crate::error::Result;
 use crate::queue::{Entry, Spool, State};
 use crate::sys::clock;
@@ -20,6 +22,7 @@ const LAST_FINISHED: u32 = 10;
 pub fn status(config: &Config, as_json: bool) -> Result<String> {
     let spool = Spool::at(&config.queue.dir, config.queue.max_attempts);
     let contexts = Contexts::new(&config.context_storage.base_dir, Sync::Later, true);
+    let mut database = TaskDbView::open(&database_path(config));
     let mut report = json!({});
     for state in State::ALL {
         let entries: Vec<Value> = spool.entries(state)?.iter().map(|entry| entry_facts(state, entry)).collect();
@@ -27,21 +30,72 @@ pub fn status(config: &Config, as_json: bool) -> Result<String> {
     }
     let paused: Vec<Value> = contexts.paused_tasks()?.iter().map(task_facts).collect();
     report["paused"] = paused.into();
-    let database = config.database.sqlite_path().unwrap_or_else(|| contexts.base_dir().join("tasks.db"));
-    // Looking must not make one.
-    let finished = if database.exists() { TaskDb::open(&database).last_finished(LAST_FINISHED) } else { Vec::new() };
-    let finished: Vec<Value> = finished
-        .iter()
-        .map(|task| {
-            json!({
-                "uuid": task.uuid, "status": task.status, "task_type": task.task_type,
-                "task_identifier": task.task_identifier, "repository": task.repository,
-                "completed_at": task.completed_at, "error_message": task.error_message,
-            })
-        })
-        .collect();
-    report["last_finished"] = finished.into();
+    let finished = database.last_finished(LAST_FINISHED);
+    report["last_finished"] = finished.iter().map(finished_facts).collect::<Vec<_>>().into();
+    for section in ["queue", "running", "deferred", "paused", "gave_up", "last_finished"] {
+        for row in report[section].as_array_mut().into_iter().flatten() {
+            let uuid = row["uuid"].as_str().unwrap_or_default();
+            let cost = database.cost_by_phase(uuid).iter().fold(Cost::default(), |sum, phase| sum.plus(phase.cost));
+            row["cost"] = if cost.calls > 0 { cost_json(&cost) } else { Value::Null };
+            if as_json {
+                continue;
+            }
+            row["cost_text"] = cost_text(&cost, true).into();
+        }
+    }
+    if as_json {
+        report["totals"] = json!({
+            "all": totals(&mut database, Group::All, "all").into_iter().next(),
+            "per_day": totals(&mut database, Group::Day, "day"),
+            "per_user": totals(&mut database, Group::User, "user"),
+            "per_repository": totals(&mut database, Group::Repository, "repository"),
+        });
+    }
+    report["database_problem"] = database.problem().into();
     Ok(if as_json { printable_json(&format!("{report:#}\n")).into_owned() } else { as_text(&report) })
+}
+
+/// The queue entry of a task as it stands in the report, with its `state`; `None` where there is none
+/// or the spool cannot be read.
+pub fn queue_entry(config: &Config, uuid: &str) -> Option<Value> {
+    let spool = Spool::at(&config.queue.dir, config.queue.max_attempts);
+    State::ALL.into_iter().find_map(|state| {
+        let entries = spool.entries(state).ok()?;
+        let mut facts =
+            entries.iter().map(|entry| entry_facts(state, entry)).find(|facts| facts["uuid"].as_str() == Some(uuid))?;
+        facts["state"] = state.directory().into();
+        Some(facts)
+    })
+}
+
+/// Where the database is.
+pub fn database_path(config: &Config) -> PathBuf {
+    config.database.sqlite_path().unwrap_or_else(|| config.context_storage.base_dir.join("tasks.db"))
+}
+
+fn totals(database: &mut TaskDbView, group: Group, name: &str) -> Vec<Value> {
+    let row = |total: &Total| {
+        let mut value = cost_json(&total.cost);
+        value["tasks"] = total.tasks.into();
+        if group != Group::All {
+            value[name] = total.name.clone().into();
+        }
+        value
+    };
+    database.totals(group).iter().map(row).collect()
+}
+
+fn finished_facts(task: &TaskRow) -> Value {
+    let ms = |at: Option<&String>| clock::parse_time_loosely(at?);
+    let elapsed_ms = ms(task.completed_at.as_ref())
+        .zip(ms(Some(&task.created_at)))
+        .map(|(end_ms, begin_ms)| end_ms.saturating_sub(begin_ms));
+    json!({
+        "uuid": task.uuid, "status": task.status, "task_type": task.task_type,
+        "task_identifier": task.task_identifier, "repository": task.repository,
+        "completed_at": task.completed_at, "error_message": task.error_message,
+        "elapsed_ms": elapsed_ms,
+    })
 }
 
 fn task_facts(message: &TaskMessage) -> Value {
@@ -85,7 +139,19 @@ fn as_text(report: &Value) -> String {
         let _ = writeln!(text, "{title}: {}", rows.len());
         for row in rows {
             let _ = writeln!(text, "  {}", printable_line(&row_text(key, row)));
+            if let Some(cost) = row["cost_text"].as_str().filter(|_| !row["cost"].is_null()) {
+                let elapsed = row["elapsed_ms"].as_u64().map(duration_text);
+                let elapsed = elapsed.map(|elapsed| format!("; took {elapsed} in all")).unwrap_or_default();
+                let _ = writeln!(text, "      {cost}{elapsed}");
+            }
         }
+    }
+    if let Some(problem) = report["database_problem"].as_str() {
+        let _ = writeln!(
+            text,
+            "tasks.db cannot be read, so what ended and what it cost is missing: {}",
+            printable_line(problem)
+        );
     }
     text
 }

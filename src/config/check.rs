@@ -1,9 +1,9 @@
 //! What a configuration cannot mean, key by key, after all layers. Looks at values only: whether a
 //! host answers or a directory exists is found out by those who use them.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
-use super::{Config, ExecutorBackend, Provider, url};
+use super::{Config, ExecutorBackend, Provider, Resources, url};
 
 /// What is wrong with the value of one key.
 pub(super) struct Problem {
@@ -33,7 +33,8 @@ pub(super) fn check(config: &Config) -> Checked {
     repositories(config)?;
     addresses(config)?;
     branch_prefix(&config.pull_request.branch_prefix)?;
-    memory_limit(&config.command_executor.docker.resources.memory_limit)?;
+    memory_limit(&config.command_executor.docker.resources)?;
+    read_only_paths(&config.command_executor.read_only_paths)?;
     mcp_servers(config)?;
     database(config)?;
     ensure(config.llm.provider != Provider::Replay || config.llm.replay.file.is_some(), "llm.replay.file", || {
@@ -61,6 +62,7 @@ fn numbers(c: &Config) -> Checked {
         ("llm.replay.context_length", c.llm.replay.context_length, 1024),
         ("command_executor.execution.timeout_seconds", c.command_executor.execution.timeout_seconds, 1),
         ("command_executor.execution.max_output_size", c.command_executor.execution.max_output_size, 1),
+        ("command_executor.execution.max_processes", c.command_executor.execution.max_processes, 8),
         ("context_storage.cleanup_days", c.context_storage.cleanup_days.into(), 1),
         ("context_storage.compression.keep_recent", c.context_storage.compression.keep_recent.into(), 1),
         ("context_storage.compression.min_to_compress", c.context_storage.compression.min_to_compress.into(), 1),
@@ -213,14 +215,26 @@ fn branch_prefix(prefix: &str) -> Checked {
     })
 }
 
-fn memory_limit(limit: &str) -> Checked {
-    let number = limit.strip_suffix(['b', 'k', 'm', 'g', 'B', 'K', 'M', 'G']).unwrap_or(limit);
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    ensure(
-        digits && number.parse::<u64>().is_ok_and(|number| number > 0),
-        "command_executor.docker.resources.memory_limit",
-        || format!("is `{limit}`; allowed: a whole number above 0, with b, k, m or g behind it or nothing"),
-    )
+fn memory_limit(resources: &Resources) -> Checked {
+    ensure(resources.memory_limit_bytes().is_some(), "command_executor.docker.resources.memory_limit", || {
+        let limit = &resources.memory_limit;
+        format!("is `{limit}`; allowed: a whole number above 0, with b, k, m or g behind it or nothing")
+    })
+}
+
+fn read_only_paths(paths: &[String]) -> Checked {
+    // These hold what the sandbox is there to hide, or are its own.
+    const TOO_MUCH: [&str; 10] = ["/", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var"];
+    for path in paths {
+        let plain = Path::new(path).components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        let tidy = path.trim_end_matches('/');
+        let fits = plain && path.starts_with('/') && !TOO_MUCH.contains(&if tidy.is_empty() { "/" } else { tidy });
+        ensure(fits, "command_executor.read_only_paths", || {
+            let path = path.escape_debug();
+            format!("holds `{path}`; allowed: absolute paths without `..`, but not {}", TOO_MUCH.join(", "))
+        })?;
+    }
+    Ok(())
 }
 
 fn mcp_servers(c: &Config) -> Checked {

@@ -42,6 +42,16 @@ choice! {
 }
 
 choice! {
+    /// Which submodules are checked out.
+    Submodules {
+        /// None: their directories are empty.
+        None = "none",
+        /// Those of the repository's own owner: same host and same first part of the path.
+        SameOwner = "same_owner",
+    }
+}
+
+choice! {
     /// What keeps the commands of the model inside.
     ExecutorBackend {
         /// The best that works on this machine; never `host`.

@@ -17,7 +17,7 @@ mod url;
 
 use std::path::Path;
 
-pub use choices::{ExecutorBackend, Language, Provider, QueueBackend, TaskSource};
+pub use choices::{ExecutorBackend, Language, Provider, QueueBackend, Submodules, TaskSource};
 pub use environment::{Lookup, variables};
 pub use secret::Secret;
 pub use tools::{

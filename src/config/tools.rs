@@ -123,6 +123,8 @@ section! {
         network: bool = true,
         /// Whether a task fails where the tool cannot work.
         required: bool = false,
+        /// More of this machine that commands in a sandbox may read: absolute paths.
+        read_only_paths: Vec<String> = Vec::new(),
         /// Names of environments and their images.
         environments: BTreeMap<String, String> = BTreeMap::new(),
         /// The environment used when the model names none.
@@ -149,8 +151,25 @@ section! {
     Resources {
         /// Processor cores.
         cpu_limit: f64 = 2.0,
-        /// Memory: a number of bytes, or one followed by `k`, `m` or `g`.
+        /// Memory: a number of bytes, or one followed by `k`, `m` or `g`. Without a container, of each process.
         memory_limit: String = "4g".into(),
+    }
+}
+
+impl Resources {
+    /// The memory limit in bytes; `None` when it is no size.
+    pub fn memory_limit_bytes(&self) -> Option<u64> {
+        let limit = self.memory_limit.to_ascii_lowercase();
+        let (number, unit_bytes) = match limit.char_indices().last()? {
+            (at, 'b') => (&limit[..at], 1),
+            (at, 'k') => (&limit[..at], 1 << 10),
+            (at, 'm') => (&limit[..at], 1 << 20),
+            (at, 'g') => (&limit[..at], 1 << 30),
+            _ => (limit.as_str(), 1),
+        };
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        let bytes = number.parse::<u64>().ok().filter(|_| is_number)?.saturating_mul(unit_bytes);
+        (bytes > 0).then_some(bytes)
     }
 }
 
@@ -161,6 +180,8 @@ section! {
         timeout_seconds: u64 = 1800,
         /// Bytes of output kept.
         max_output_size: u64 = 1_048_576,
+        /// Processes and threads at a time; with more it is killed.
+        max_processes: u64 = 512,
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::field::section;
 use super::{
-    CommandExecutor, ContextStorage, Language, Llm, McpServer, QueueBackend, Secret, TaskSource, TextEditorMcp,
+    CommandExecutor, ContextStorage, Language, Llm, McpServer, QueueBackend, Secret, Submodules, TaskSource,
+    TextEditorMcp,
 };
 
 section! {
@@ -150,6 +151,8 @@ section! {
         author_name: String = "coding-agent".into(),
         /// Mail address of that author.
         author_email: String = "coding-agent@localhost".into(),
+        /// Which submodules are checked out.
+        submodules: Submodules = Submodules::None,
     }
 }
 

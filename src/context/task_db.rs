@@ -100,25 +100,6 @@ pub struct LlmCall<'a> {
     pub error: Option<String>,
 }
 
-/// A finished task as `status` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FinishedTask {
-    /// The task's UUID.
-    pub uuid: String,
-    /// `completed`, `failed`, `stopped`.
-    pub status: String,
-    /// Kind of item.
-    pub task_type: String,
-    /// Number or name.
-    pub task_identifier: String,
-    /// Repository.
-    pub repository: String,
-    /// When it ended (RFC 3339, UTC).
-    pub completed_at: String,
-    /// Why it failed.
-    pub error_message: Option<String>,
-}
-
 impl TaskDb {
     /// Opens the database, making or migrating it; a failure is a warning.
     pub fn open(path: &Path) -> Self {
@@ -200,31 +181,6 @@ impl TaskDb {
         });
     }
 
-    /// The tasks that ended last, newest first.
-    pub fn last_finished(&self, limit: u32) -> Vec<FinishedTask> {
-        let Some(connection) = &self.connection else { return Vec::new() };
-        let read = || -> rusqlite::Result<Vec<FinishedTask>> {
-            let mut statement = connection.prepare(
-                "SELECT uuid, status, task_type, COALESCE(task_identifier, ''), COALESCE(repository, ''), completed_at,
-                   error_message
-                 FROM tasks WHERE completed_at IS NOT NULL ORDER BY completed_at DESC, rowid DESC LIMIT ?1",
-            )?;
-            let rows = statement.query_map([limit], |row| {
-                Ok(FinishedTask {
-                    uuid: row.get(0)?,
-                    status: row.get(1)?,
-                    task_type: row.get(2)?,
-                    task_identifier: row.get(3)?,
-                    repository: row.get(4)?,
-                    completed_at: row.get(5)?,
-                    error_message: row.get(6)?,
-                })
-            })?;
-            rows.collect()
-        };
-        read().inspect_err(|error| log::warn!("cannot read the finished tasks: {error}")).unwrap_or_default()
-    }
-
     /// Earlier tasks of the same kind, item, repository and user that ended by themselves, newest first.
     pub fn find_previous_contexts(&self, metadata: &Metadata) -> Vec<PreviousContext> {
         let Some(connection) = &self.connection else { return Vec::new() };
@@ -259,7 +215,35 @@ impl TaskDb {
         connection.query_row(query, [uuid.to_string()], |row| row.get(0)).optional().ok().flatten()
     }
 
-    fn write(&mut self, what: &str, work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<usize>) {
+    /// Removes rows of `llm_calls` before a time (RFC 3339, UTC); how many there were.
+    pub fn forget_calls_before(&mut self, time: &str) -> u64 {
+        let mut removed = 0;
+        self.write("remove old model calls", |transaction| {
+            removed = transaction.execute("DELETE FROM llm_calls WHERE at < ?1", [time])?;
+            Ok(removed)
+        });
+        removed as u64
+    }
+
+    /// Gives unused space back to the system; `false` when that failed, which is a warning.
+    pub fn vacuum(&mut self) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        let compacted = connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);");
+        compacted.inspect_err(|error| log::warn!("cannot compact tasks.db: {error}")).is_ok()
+    }
+
+    /// Whether the database is there and whole.
+    pub(super) fn is_sound(&self) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        let check = connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0));
+        check.is_ok_and(|result| result == "ok")
+    }
+
+    pub(super) fn write(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<usize>,
+    ) {
         let Some(connection) = &mut self.connection else { return };
         // Immediate: a transaction that reads first and writes later fails at once when another
         // process wrote in between, whatever the busy timeout says.

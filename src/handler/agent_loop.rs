@@ -243,15 +243,15 @@ impl AgentLoop<'_, '_> {
     /// more tokens than one result may have. What is left out goes to a file that the text names.
     fn shown(&self, result: &ToolResult) -> Result<String> {
         let text = self.redactor.mask(&without_controls(&result.text));
-        let is_fitting = estimate_tokens(&text) <= self.result_cap_tokens;
-        if is_fitting && result.whole.is_none() {
+        if result.whole.is_none() && estimate_tokens(&text) <= self.result_cap_tokens {
             return Ok(text);
         }
         let whole = result.whole.as_ref().map(|whole| self.redactor.mask(whole));
         let path = self.context.keep_output(self.context.messages.next_seq(), whole.as_ref().unwrap_or(&text))?;
         let path = path.display().to_string();
-        if is_fitting {
-            return Ok(format!("{text}\n[… the whole is in {path} …]"));
+        let noted = format!("{text}\n[… the whole is in {path} …]");
+        if estimate_tokens(&noted) <= self.result_cap_tokens {
+            return Ok(noted);
         }
         Ok(within_tokens(&text, self.result_cap_tokens, Some(&path)))
     }

@@ -95,7 +95,9 @@ impl CommentFacts<'_> {
     fn work(&self) -> String {
         let outcome = self.outcome;
         match (&outcome.branch, &outcome.sha, &outcome.patch) {
-            (Some(branch), Some(sha), _) => self.prompts.fact("pushed", &[("branch", branch), ("sha", sha)]),
+            (Some(branch), Some(sha), _) => {
+                self.prompts.fact("pushed", &[("branch", &inline_code(branch)), ("sha", sha)])
+            }
             (_, _, Some(patch)) => {
                 let reason = outcome.refusals.first().map_or("see below".to_owned(), |reason| fact(reason));
                 self.prompts.fact("held", &[("reason", &reason), ("patch", patch)])

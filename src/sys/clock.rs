@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
 
 /// Now, in milliseconds since the epoch; 0 on a clock before 1970.
 pub fn now_ms() -> u64 {
@@ -25,6 +25,17 @@ pub fn rfc3339(ms: u64) -> String {
 /// Reads an RFC 3339 time as milliseconds since the epoch.
 pub fn parse_rfc3339(text: &str) -> Option<u64> {
     DateTime::parse_from_rfc3339(text).ok().and_then(|at| u64::try_from(at.timestamp_millis()).ok())
+}
+
+/// As [`parse_rfc3339`], also for a time without a zone, which counts as UTC, and with a space for the `T`.
+pub fn parse_time_loosely(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let without_zone = || {
+        let formats = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
+        let at = formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())?;
+        u64::try_from(at.and_utc().timestamp_millis()).ok()
+    };
+    parse_rfc3339(text).or_else(without_zone)
 }
 
 /// Reads the date of an HTTP header (RFC 9110, section 5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`) as

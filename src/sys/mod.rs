@@ -3,11 +3,15 @@
 //! renames or removes files.
 
 pub mod beneath;
+pub mod bubblewrap;
 pub mod clock;
 pub mod fault;
 pub mod file;
 pub mod http;
+pub mod launcher;
 pub mod lock;
 pub mod process;
+pub mod process_table;
 mod proxy;
 pub mod signal;
+pub mod tree;

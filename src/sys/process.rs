@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
@@ -16,16 +16,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
+use super::launcher::{EXEC_SUBCOMMAND, ResourceLimits};
+use super::process_table::Census;
 use super::signal;
-use crate::error::{Context as _, Error, Kind, Result};
+use crate::error::{Context as _, Kind, Result};
 use crate::text::bytes_left_out;
-
-/// Name of the hidden subcommand that puts a child into its own session before it starts.
-pub const EXEC_SUBCOMMAND: &str = "__exec";
 
 /// How long output is still read after the child ended, should a grandchild keep the pipe open.
 const DRAIN_AFTER_EXIT: Duration = Duration::from_millis(200);
-
 /// A program to run. The environment is exactly `env`; stdin is `/dev/null`.
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -56,6 +54,17 @@ pub enum Ending {
     TimedOut,
     /// Killed because we were asked to end.
     Interrupted,
+    /// Killed for having more processes and threads than this.
+    TooManyProcesses(u64),
+}
+
+/// What a child gets beyond what its `Program` says.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// Limits on it and everything it starts.
+    pub limits: ResourceLimits,
+    /// Files that stay open in it, under the same numbers.
+    pub inherited: Vec<OwnedFd>,
 }
 
 /// A program that ended.
@@ -136,24 +145,6 @@ pub fn shut_off_from_others() {
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
-/// The body of `__exec <parent> <program> [args]`: own session, killed when the parent dies, then
-/// becomes the program. Returns only when that fails.
-pub fn exec_in_own_session(args: &[OsString]) -> Error {
-    let [parent, program, rest @ ..] = args else {
-        return Error::usage("`__exec` needs a parent and a program");
-    };
-    // Fails only for a group leader, which a fresh child is not.
-    let _ = rustix::process::setsid();
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    // The parent may have died before the line above took effect.
-    let parent_now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    if parent.to_str() != Some(&parent_now.to_string()) {
-        return Error::host("the parent of this child is gone");
-    }
-    let source = std::process::Command::new(program).args(rest).exec();
-    Error::host(format!("cannot start `{}`", program.display())).caused_by(source)
-}
-
 impl Program {
     /// Runs it to its end.
     ///
@@ -161,12 +152,24 @@ impl Program {
     /// `Kind::Host` when it cannot be started or waited for. A program that cannot be found makes
     /// the launcher end with code 127, as a shell would.
     pub fn run(&self) -> Result<Finished> {
+        self.run_with(Extras::default())
+    }
+
+    /// The same with limits and open files.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn run_with(&self, extras: Extras) -> Result<Finished> {
         let started = Instant::now();
         let what = || format!("cannot run `{}`", self.program.display());
         let launcher = LAUNCHER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
+        for file in &extras.inherited {
+            rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).context(Kind::Host, what)?;
+        }
         let mut child = std::process::Command::new(launcher)
             .arg(EXEC_SUBCOMMAND)
             .arg(std::process::id().to_string())
+            .args(extras.limits.to_args())
             .arg(&self.program)
             .args(&self.args)
             .env_clear()
@@ -177,12 +180,14 @@ impl Program {
             .stderr(Stdio::piped())
             .spawn()
             .context(Kind::Host, what)?;
+        let Extras { limits, inherited } = extras;
+        drop(inherited);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut streams = [
             Stream::new(stdout.map(OwnedFd::from), self.output_limit_bytes),
             Stream::new(stderr.map(OwnedFd::from), self.output_limit_bytes),
         ];
-        let watched = self.watch(&mut child, &mut streams, started);
+        let watched = self.watch(&mut child, &mut streams, started, limits.processes);
         end_group(&child);
         // The group is dead now: what is left in the pipes is read, a stranger that keeps them is not waited for.
         drain(&mut streams, Instant::now() + DRAIN_AFTER_EXIT);
@@ -214,9 +219,16 @@ impl Program {
     }
 
     /// Reads until the child ends; the reason when it has to be ended by us.
-    fn watch(&self, child: &mut Child, streams: &mut [Stream; 2], started: Instant) -> io::Result<Option<Ending>> {
+    fn watch(
+        &self,
+        child: &mut Child,
+        streams: &mut [Stream; 2],
+        started: Instant,
+        most_processes: Option<u64>,
+    ) -> io::Result<Option<Ending>> {
         // The pidfd becomes readable when the child ends. Without one (old kernels) we look now and then.
         let pidfd = pid_of(child).and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
+        let mut census = most_processes.map(|most| Census::new(child.id(), most));
         loop {
             if has_ended(child)? {
                 return Ok(None);
@@ -224,11 +236,17 @@ impl Program {
             if self.ends_with_us && signal::termination_requested() {
                 return Ok(Some(Ending::Interrupted));
             }
+            if let Some(most) = census.as_mut().and_then(Census::exceeded) {
+                return Ok(Some(Ending::TooManyProcesses(most)));
+            }
             let left = self.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
             if left == Some(Duration::ZERO) {
                 return Ok(Some(Ending::TimedOut));
             }
-            let look_again = if pidfd.is_some() { Duration::from_secs(1) } else { Duration::from_millis(20) };
+            let mut look_again = if pidfd.is_some() { Duration::from_secs(1) } else { Duration::from_millis(20) };
+            if census.is_some() {
+                look_again = look_again.min(Census::EVERY);
+            }
             wait_and_read(streams, pidfd.as_ref().map(OwnedFd::as_fd), left.unwrap_or(look_again).min(look_again))?;
         }
     }

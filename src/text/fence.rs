@@ -1,10 +1,17 @@
 //! Fenced code blocks of Markdown, followed line by line (CommonMark 0.31, section 4.5), inside
 //! quotes and list items as well.
 
+/// White space as CommonMark means it: what looks like space otherwise is text.
+const BLANK: [char; 2] = [' ', '\t'];
+/// Columns before a fence; what stands further in is code that needs none.
+const MOST_INDENT: usize = 3;
+
 /// Which fenced block the next line stands in, if any.
 #[derive(Debug, Clone, Default)]
 pub struct Fences {
     open: Option<Open>,
+    /// The lines before belong to a list, where a fence may stand further in.
+    in_list: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -31,7 +38,16 @@ impl Fences {
                 return true;
             }
         }
-        self.open = Open::begun_by(line);
+        let (quote_depth, content) = without_quote_marks(line, usize::MAX);
+        let inside = content.trim_start_matches(BLANK);
+        let fence = without_list_marks(inside);
+        if fence.len() < inside.len() {
+            self.in_list = true;
+        } else if !content.is_empty() && !content.starts_with(BLANK) {
+            self.in_list = false;
+        }
+        let is_code = indent(content, inside) > MOST_INDENT && !self.in_list;
+        self.open = if is_code { None } else { Open::begun_by(fence, quote_depth, indent(content, fence)) };
         self.open.is_some()
     }
 
@@ -44,22 +60,27 @@ impl Fences {
 }
 
 impl Open {
-    fn begun_by(line: &str) -> Option<Self> {
-        let (quote_depth, content) = without_quote_marks(line, usize::MAX);
-        let fence = without_list_marks(content);
+    fn begun_by(fence: &str, quote_depth: usize, indent: usize) -> Option<Self> {
         let mark = fence.chars().next().filter(|mark| "`~".contains(*mark))?;
         let length = run_length(fence, mark);
         let is_fence = length >= 3 && !(mark == '`' && fence[length..].contains('`'));
-        is_fence.then(|| Self { quote_depth, indent: content.len() - fence.len(), mark, length })
+        is_fence.then_some(Self { quote_depth, indent, mark, length })
     }
 
     fn is_closed_by(&self, content: &str) -> bool {
-        let fence = content.trim_start_matches(' ');
+        let fence = content.trim_start_matches(BLANK);
         let length = run_length(fence, self.mark);
-        // Of a list item we know only how far its fence is in.
-        let most_indent = if self.indent <= 3 { 3 } else { self.indent + 3 };
-        content.len() - fence.len() <= most_indent && length >= self.length && fence[length..].trim().is_empty()
+        // Of a list item we know only how far in its fence is.
+        let most_indent = if self.indent <= MOST_INDENT { MOST_INDENT } else { self.indent + MOST_INDENT };
+        let ends_there = fence[length..].trim_matches(BLANK).is_empty();
+        length >= self.length && ends_there && indent(content, fence) <= most_indent
     }
+}
+
+/// Columns that `line` has before `rest`, its end.
+fn indent(line: &str, rest: &str) -> usize {
+    let before = &line[..line.len() - rest.len()];
+    before.chars().fold(0, |column, character| if character == '\t' { column / 4 * 4 + 4 } else { column + 1 })
 }
 
 fn run_length(text: &str, mark: char) -> usize {
@@ -71,7 +92,9 @@ fn without_quote_marks(line: &str, most: usize) -> (usize, &str) {
     let (mut depth, mut rest) = (0, line);
     while depth < most {
         let content = rest.trim_start_matches(' ');
-        let Some(inside) = content.strip_prefix('>').filter(|_| rest.len() - content.len() <= 3) else { break };
+        let Some(inside) = content.strip_prefix('>').filter(|_| rest.len() - content.len() <= MOST_INDENT) else {
+            break;
+        };
         rest = inside.strip_prefix(' ').unwrap_or(inside);
         depth += 1;
     }
@@ -79,7 +102,7 @@ fn without_quote_marks(line: &str, most: usize) -> (usize, &str) {
 }
 
 fn without_list_marks(content: &str) -> &str {
-    let mut rest = content.trim_start();
+    let mut rest = content;
     loop {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let mark = match digits {
@@ -87,8 +110,8 @@ fn without_list_marks(content: &str) -> &str {
             1..=9 => rest[digits..].strip_prefix(['.', ')']),
             _ => None,
         };
-        match mark.filter(|inside| inside.starts_with(' ')) {
-            Some(inside) => rest = inside.trim_start(),
+        match mark.filter(|inside| inside.starts_with(BLANK)) {
+            Some(inside) => rest = inside.trim_start_matches(BLANK),
             None => return rest,
         }
     }

@@ -10,41 +10,9 @@ use super::visible::without_invisible;
 use super::{without_controls, without_references};
 
 /// Elements that load something, hide something, take input or end our quotation.
-const ACTIVE_ELEMENTS: &[&str] = &[
-    "audio",
-    "base",
-    "blockquote",
-    "body",
-    "button",
-    "details",
-    "embed",
-    "form",
-    "frame",
-    "iframe",
-    "image",
-    "img",
-    "input",
-    "link",
-    "math",
-    "meta",
-    "noembed",
-    "noframes",
-    "noscript",
-    "object",
-    "picture",
-    "plaintext",
-    "script",
-    "source",
-    "style",
-    "summary",
-    "svg",
-    "template",
-    "textarea",
-    "title",
-    "track",
-    "video",
-    "xmp",
-];
+const ACTIVE_ELEMENTS: &str = "audio base blockquote body button details embed form frame iframe image img input \
+    link math meta noembed noframes noscript object picture plaintext script source style summary svg template textarea \
+    title track video xmp";
 
 /// Character references that become part of a reference to a person, an issue or an address.
 const ACTIVE_ENTITIES: &[&str] = &["colon", "commat", "dash", "excl", "hyphen", "lowbar", "num", "period", "sol"];
@@ -86,9 +54,13 @@ fn push_prose(out: &mut String, line: &str, has_definitions: bool) {
         push_text(out, prose);
         if let Some(escaped) = behind.strip_prefix('\\') {
             // Together: an escaped backquote begins no code.
+            if begins_tag(escaped) {
+                // Text already if this is no code; so is our own escape, whatever it is.
+                rest = escaped;
+                continue;
+            }
             let length = 1 + escaped.chars().next().filter(char::is_ascii_punctuation).map_or(0, char::len_utf8);
             let (pair, behind) = behind.split_at(length);
-            // An escaped `<` or `&` is text already.
             out.push_str(pair);
             rest = behind;
             continue;
@@ -125,9 +97,7 @@ fn push_text(out: &mut String, prose: &str) {
     for (at, character) in prose.char_indices() {
         let rest = &prose[at + character.len_utf8()..];
         match character {
-            '<' if rest.starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next)) => {
-                out.push_str("&lt;");
-            }
+            '<' if begins_tag(&prose[at..]) => out.push_str("&lt;"),
             '&' if is_active_entity(rest) => out.push_str("&amp;"),
             '[' if out.ends_with('!') => out.push_str("\\["),
             _ => out.push(character),
@@ -135,13 +105,21 @@ fn push_text(out: &mut String, prose: &str) {
     }
 }
 
+/// A tag, a comment, or one of the other things that HTML begins so.
+fn begins_tag(text: &str) -> bool {
+    let after = text.strip_prefix('<');
+    after.is_some_and(|after| after.starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next)))
+}
+
 fn push_code(out: &mut String, code: &str, has_definitions: bool) {
+    // A picture needs one of these behind it, or a definition.
+    let last_address = if has_definitions { Some(code.len()) } else { code.rfind("](").max(code.rfind("][")) };
     for (at, character) in code.char_indices() {
         let rest = &code[at + character.len_utf8()..];
         let acts = match character {
             '<' => rest.starts_with('!') || is_active_element(rest),
             '&' => is_active_entity(rest),
-            '!' => rest.starts_with('[') && (has_definitions || rest.contains("](") || rest.contains("][")),
+            '!' => rest.starts_with('[') && last_address.is_some_and(|last| at < last),
             _ => false,
         };
         out.push(character);
@@ -154,10 +132,10 @@ fn push_code(out: &mut String, code: &str, has_definitions: bool) {
 fn is_active_element(after: &str) -> bool {
     let name = after.strip_prefix('/').unwrap_or(after);
     let name = &name[..name.bytes().take_while(u8::is_ascii_alphanumeric).count()];
-    ACTIVE_ELEMENTS.iter().any(|element| name.eq_ignore_ascii_case(element))
+    ACTIVE_ELEMENTS.split(' ').any(|element| name.eq_ignore_ascii_case(element))
 }
 
 fn is_active_entity(after: &str) -> bool {
-    let named = || after.split_once(';').is_some_and(|(name, _)| ACTIVE_ENTITIES.contains(&name));
-    after.starts_with('#') || named()
+    let is_named = |name: &&str| after.strip_prefix(*name).is_some_and(|rest| rest.starts_with(';'));
+    after.starts_with('#') || ACTIVE_ENTITIES.iter().any(is_named)
 }

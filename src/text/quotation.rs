@@ -16,7 +16,7 @@ pub fn quoted(words: &str, max_chars: usize, note: impl Fn(usize) -> String) -> 
     }
     let count = words.chars().count();
     // The widest form of the note reserves its room.
-    let room = max_chars.checked_sub(note(count).chars().count()).unwrap_or(0);
+    let room = max_chars.saturating_sub(note(count).chars().count());
     let kept = beginning(&words, room.saturating_sub(SEPARATOR.len()));
     let note = note(count - kept.kept_chars);
     let cut = if kept.quotation.is_empty() { note } else { format!("{}{SEPARATOR}{note}", kept.quotation) };

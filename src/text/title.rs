@@ -10,12 +10,13 @@ const LONGEST_CHARS: usize = 200;
 pub fn first_line(text: &str) -> String {
     let text = without_invisible(text);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    head_chars(&printable_line(line), LONGEST_CHARS).trim_end().to_owned()
+    head_chars(&printable_line(&line.replace('\t', " ")), LONGEST_CHARS).trim_end().to_owned()
 }
 
 /// A title for a commit or a pull request: as `first_line`, with references broken, and without the
 /// `#` that git takes for the start of a comment. May be empty.
 pub fn subject(title: &str) -> String {
     let title = without_references(&first_line(title));
-    title.trim_start_matches(|character: char| character == '#' || character.is_whitespace()).to_owned()
+    let title = title.trim_start_matches(|character: char| character == '#' || character.is_whitespace());
+    head_chars(title, LONGEST_CHARS).trim_end().to_owned()
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::branch::{self, Choice};
-use super::{FILE_NAME, Git, Settings, Workspace, WorkspaceFile};
+use super::{FILE_NAME, Git, Settings, Workspace, WorkspaceFile, submodules};
 use crate::error::{Context, Error, Kind, Result};
 use crate::ports::{ChangeSource, RepositorySource};
 use crate::sys::{fault, file};
@@ -72,16 +72,14 @@ impl Workspace {
         // hooks of a person are not for it.
         let args = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=", "repo.git", "tree.part"];
         Git::without_configuration(&self.dir, &self.settings).run(what, args)?;
-        let tree = Git::in_tree(&part, &self.settings);
-        // So that the model can commit too (case C52); it has nowhere to push to.
-        tree.run(what, ["config", "user.name", &self.settings.author_name])?;
-        tree.run(what, ["config", "user.email", &self.settings.author_email])?;
-        tree.run(what, ["remote", "remove", "origin"])?;
+        let tree = Git::in_fresh_tree(&part, &self.settings);
+        submodules::identify(&tree, &self.settings, what)?;
         if let (Some(base), Some(base_sha)) = (self.base_in_tree(), &self.file.base_sha) {
             tree.run(what, ["fetch", "--quiet", "--no-tags", "../repo.git", BASE_REF])?;
             tree.run(what, ["update-ref", &format!("refs/remotes/{base}"), base_sha])?;
         }
         tree.run(what, ["checkout", "--quiet", "-B", &self.file.branch, sha])?;
+        self.check_out_submodules("tree.part", sha)?;
         fault::point("workspace.tree.part");
         file::rename(&part, &self.tree())
     }
@@ -91,7 +89,9 @@ impl Workspace {
         remove_stale_locks(&self.tree().join(".git"))?;
         remove_stale_locks(&self.dir.join("repo.git"))?;
         let tree = self.in_tree();
-        if self.tree().join(".git").exists() && tree.says_yes(["status", "--porcelain", "--untracked-files=no"])? {
+        // A broken submodule is the model's affair; this is about the repository itself.
+        let look = ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"];
+        if self.tree().join(".git").exists() && tree.says_yes(look)? {
             return Ok(false);
         }
         log::warn!("the work tree `{}` is damaged; it is set aside and made again", self.tree().display());
@@ -143,7 +143,11 @@ fn clone_bare(dir: &Path, settings: &Settings, remote: &RepositorySource) -> Res
 /// Removes the lock files that killed git processes left. The caller has seen to it that no process
 /// of the task lives.
 pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
+    // A model can put links in their places, which lead out of the tree.
     let mut dirs = vec![git_dir.to_path_buf(), git_dir.join("refs")];
+    if dirs.iter().any(|dir| dir.is_symlink()) {
+        return Ok(());
+    }
     while let Some(dir) = dirs.pop() {
         for name in file::names(&dir).unwrap_or_default() {
             let path = dir.join(&name);

@@ -7,6 +7,7 @@ use std::io::BufRead as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use super::tracked::NotMeant;
 use super::{Workspace, suspicious};
 use crate::error::{Error, Kind, Result};
 use crate::sys::file;
@@ -14,6 +15,8 @@ use crate::text::{Redactor, inline_code};
 
 const HOLDS_SECRET: &str = "holds a secret of the agent";
 const OWN_REPOSITORY: &str = "a repository of its own";
+const CHANGED_SUBMODULE: &str = "a submodule; its change counts only where it was staged";
+const FILES_IN_SUBMODULE: &str = "files in a submodule that is not checked out";
 
 /// The commit with the work.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,7 +73,8 @@ impl Workspace {
             WorkState::Held(sha, reason)
         } else {
             let sha = self.intended(sha)?;
-            if self.in_tree().says_yes(["diff", "--quiet", "--no-ext-diff", &self.file.start_sha, &sha])? {
+            self.take_in(&sha)?;
+            if self.commits().says_yes(["diff", "--quiet", "--no-ext-diff", &self.file.start_sha, &sha])? {
                 WorkState::Unchanged
             } else if let Some(reason) = self.audit(&sha, redactor)? {
                 WorkState::Held(sha, reason)
@@ -89,7 +93,8 @@ impl Workspace {
         let path = std::path::absolute(path).map_err(|source| file::error("write", path, source))?;
         let output = format!("--output={}", path.display());
         let args = ["diff", "--binary", "--no-ext-diff", "--no-textconv", &output, &self.file.start_sha, sha];
-        self.in_tree().run("cannot keep the work as a patch", args).map(drop)
+        self.take_in(sha)?;
+        self.commits().run("cannot keep the work as a patch", args).map(drop)
     }
 
     /// A rebase or merge that was begun and not ended, or its conflicts (case C51).
@@ -120,15 +125,21 @@ impl Workspace {
             git.run_bytes(what, ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
         let mut fresh = Vec::new();
         let mut staged = Vec::new();
+        let mut changed = Vec::new();
         for entry in status.split(|byte| *byte == 0) {
             match entry {
                 [b'?', b'?', b' ', path @ ..] => fresh.push(path),
                 [b'A', _, b' ', path @ ..] => staged.push(path),
+                [_, in_tree, b' ', path @ ..] => changed.push((path, *in_tree != b' ')),
                 _ => {}
             }
         }
-        let sorted = self.sort_out(&fresh, &staged, redactor);
+        let gitlinks = self.gitlinks()?;
+        let not_meant = self.not_meant(&changed, &gitlinks)?;
+        let mut sorted = self.sort_out(&fresh, &staged, redactor);
+        sorted.leave_out(&not_meant);
         git.run(what, ["add", "--update", "--", "."])?;
+        self.keep_gitlinks(what, &not_meant.gitlinks)?;
         self.on_paths(what, &["reset", "--quiet"], &sorted.unstage)?;
         self.on_paths(what, &["add"], &sorted.add)?;
         if !git.says_yes(["diff", "--cached", "--quiet", "--no-ext-diff"])? {
@@ -206,7 +217,7 @@ impl Workspace {
         file::replace(&list, &paths.join(&0))?;
         let from_file = format!("--pathspec-from-file={}", list.display());
         let args = command.iter().copied().chain([from_file.as_str(), "--pathspec-file-nul"]);
-        self.in_tree().run(what, args).map(drop)
+        self.in_tree().reading(&list).run(what, args).map(drop)
     }
 
     fn rev_parse(&self, name: &str) -> Result<Option<String>> {
@@ -241,7 +252,7 @@ impl Workspace {
     /// What the commits of the model hold that must not leave this machine.
     fn audit(&self, sha: &str, redactor: &Redactor) -> Result<Option<String>> {
         let what = "cannot look through the commits";
-        let git = self.in_tree();
+        let git = self.commits();
         let range = format!("{}..{sha}", self.file.start_sha);
         // Every commit, not only the last state: a secret that was removed again is pushed all the same.
         // `-c`, and `-m` below: what a merge itself brought in, which `log` leaves out otherwise.
@@ -276,6 +287,24 @@ struct Sorted<'a> {
     add: Vec<&'a [u8]>,
     unstage: Vec<&'a [u8]>,
     told: Vec<String>,
+}
+
+impl<'a> Sorted<'a> {
+    /// Adds the changes of tracked files that are left out.
+    fn leave_out(&mut self, not_meant: &NotMeant<'a>) {
+        self.unstage.extend(not_meant.files.iter().map(|(path, _)| *path));
+        let submodules = not_meant.gitlinks.iter().map(|(path, _)| (*path, CHANGED_SUBMODULE));
+        // Git would drop the submodule for it: the two cannot be in one commit.
+        let is_above = |path: &[u8]| {
+            let below = |link: &[u8]| link.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
+            not_meant.gitlinks.iter().any(|(link, _)| below(link))
+        };
+        self.add.retain(|path| !is_above(path));
+        let unseen = not_meant.unseen.iter().map(|path| (*path, FILES_IN_SUBMODULE));
+        for (path, reason) in not_meant.files.iter().copied().chain(submodules).chain(unseen) {
+            self.told.push(format!("`{}` ({reason})", String::from_utf8_lossy(path)));
+        }
+    }
 }
 
 fn finds_secret(path: &Path, redactor: &Redactor) -> Result<bool> {

@@ -12,6 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use super::Settings;
 use crate::error::{Error, Kind, Result};
 use crate::ports::RepositorySource;
+use crate::sys::bubblewrap::{Bubblewrap, Inside};
+use crate::sys::launcher::ResourceLimits;
 use crate::sys::process::{Ending, Finished, Program};
 
 /// A clone of a large repository over a slow line takes long; a hang must end all the same.
@@ -21,7 +23,7 @@ const OUTPUT_LIMIT_BYTES: usize = 64 << 20;
 
 /// Overrides in both kinds of calls: hooks and monitors are somebody else's programs, and signing
 /// would ask for a key. The rest is taste of a person that would change what git does for us.
-const ALWAYS: [&str; 24] = [
+const ALWAYS: [&str; 26] = [
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -46,6 +48,9 @@ const ALWAYS: [&str; 24] = [
     "push.recurseSubmodules=no",
     "-c",
     "push.followTags=false",
+    // A URL that names a program to start.
+    "-c",
+    "protocol.ext.allow=never",
 ];
 
 /// How to call git in one directory.
@@ -54,6 +59,9 @@ const ALWAYS: [&str; 24] = [
 pub struct Git {
     dir: PathBuf,
     env: Vec<(String, OsString)>,
+    sandbox: Option<Bubblewrap>,
+    /// A file beside the tree that git may read in the sandbox.
+    readable: Option<PathBuf>,
 }
 
 /// Whether git can be started, and says which it is.
@@ -70,7 +78,11 @@ pub fn check_installed(settings: &Settings) -> Result<String> {
 impl Git {
     /// Calls in a directory of ours.
     pub fn outside(dir: &Path, settings: &Settings) -> Self {
-        Self { dir: dir.to_path_buf(), env: environment(settings, settings.env.clone()) }
+        Self::at(dir, environment(settings, settings.env.clone()))
+    }
+
+    fn at(dir: &Path, env: Vec<(String, OsString)>) -> Self {
+        Self { dir: dir.to_path_buf(), env, sandbox: None, readable: None }
     }
 
     /// Calls in our bare repository, which a person's `safe.bareRepository` would not find.
@@ -80,12 +92,33 @@ impl Git {
         git
     }
 
-    /// Calls in the model's tree. Its repository is named, not searched for: were it damaged, git
-    /// would take one further up for it; and who owns the files does not matter then.
-    pub fn in_tree(dir: &Path, settings: &Settings) -> Self {
+    /// Calls in our bare repository that talk to nobody and must not depend on a person's taste.
+    pub fn bare_alone(dir: &Path, settings: &Settings) -> Self {
         let mut git = Self::without_configuration(dir, settings);
-        git.env.push(("GIT_DIR".into(), ".git".into()));
-        git.env.push(("GIT_WORK_TREE".into(), ".".into()));
+        git.env.push(("GIT_DIR".into(), ".".into()));
+        git
+    }
+
+    /// Calls in the model's tree, shut in where there is a sandbox: its configuration can make git
+    /// start programs (filters, for one). Its repository is named, not searched for: were it damaged,
+    /// git would take one further up for it; and who owns the files does not matter then.
+    pub fn in_tree(dir: &Path, settings: &Settings) -> Self {
+        let mut git = Self::in_fresh_tree(dir, settings);
+        git.sandbox = settings.sandbox.clone();
+        git
+    }
+
+    /// Calls in a tree that no model has seen yet: its configuration is ours.
+    pub fn in_fresh_tree(dir: &Path, settings: &Settings) -> Self {
+        let mut git = Self::without_configuration(dir, settings);
+        let own = [
+            ("GIT_DIR", ".git"),
+            ("GIT_WORK_TREE", "."),
+            // Commits as they are and as they would be pushed; and no remote of the model's is asked for more.
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+        ];
+        git.env.extend(own.map(|(name, value)| (name.into(), value.into())));
         git
     }
 
@@ -94,12 +127,22 @@ impl Git {
         let path = settings.env.iter().filter(|(name, _)| name == "PATH").cloned().collect();
         let mut env = environment(settings, path);
         // Nothing a person configured for himself runs in a tree that a model wrote.
-        for (name, value) in
-            [("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_LITERAL_PATHSPECS", "1")]
-        {
+        for (name, value) in [
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_LITERAL_PATHSPECS", "1"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+        ] {
             env.push((name.into(), value.into()));
         }
-        Self { dir: dir.to_path_buf(), env }
+        Self::at(dir, env)
+    }
+
+    /// The same calls with `path`, a file beside the tree, to read.
+    #[must_use]
+    pub fn reading(mut self, path: &Path) -> Self {
+        self.readable = Some(path.to_path_buf());
+        self
     }
 
     /// The same calls with what opens `remote` and nothing else: bound to that one address, in the
@@ -139,12 +182,22 @@ impl Git {
             output_limit_bytes: OUTPUT_LIMIT_BYTES,
             ends_with_us: false,
         };
-        let finished = program.run()?;
+        let finished = self.start(&program)?;
         match finished.ending {
             Ending::TimedOut => Err(Error::later("git did not end within an hour")),
             Ending::Code(127) => Err(Error::host("cannot find the program `git`").hint("install git")),
             _ => Ok(finished),
         }
+    }
+
+    fn start(&self, program: &Program) -> Result<Finished> {
+        let Some(sandbox) = &self.sandbox else { return program.run() };
+        let readable: Vec<&Path> = self.readable.iter().map(PathBuf::as_path).collect();
+        let inside = Inside { writable: &[&self.dir], readable: &readable, ..Inside::default() };
+        let mut program = program.clone();
+        program.env.retain(|(name, _)| name != "PATH");
+        program.env.push(("PATH".into(), sandbox.path().to_owned()));
+        sandbox.run(&program, inside, ResourceLimits::default())
     }
 
     /// Runs git, which must succeed; its output without the last line break.

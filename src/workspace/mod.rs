@@ -6,7 +6,9 @@ mod clone;
 mod commit;
 mod git;
 mod push;
+mod submodules;
 mod suspicious;
+mod tracked;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Kind, Result};
 use crate::ports::RepositorySource;
+use crate::sys::bubblewrap::Bubblewrap;
 use crate::sys::{fault, file};
 use crate::task::TaskId;
 
@@ -34,8 +37,12 @@ pub struct Settings {
     pub author_name: String,
     /// Author of our commits; a branch whose commits all have it is ours.
     pub author_email: String,
+    /// Whether submodules of the repository's own owner are checked out.
+    pub own_submodules: bool,
     /// What the environment of git calls may hold (PATH, HOME, proxies).
     pub env: Vec<(String, OsString)>,
+    /// What keeps git calls in the tree inside: a model can make git start programs there.
+    pub sandbox: Option<Bubblewrap>,
 }
 
 /// One task's repositories.
@@ -211,6 +218,11 @@ impl Workspace {
     /// `repo.git` with what opens the remote: for calls that talk to it, and no others.
     fn toward_remote(&self) -> Git {
         self.bare().toward(&self.remote)
+    }
+
+    /// `repo.git` for looking at commits that are in it.
+    fn commits(&self) -> Git {
+        Git::bare_alone(&self.dir.join("repo.git"), &self.settings)
     }
 
     fn in_tree(&self) -> Git {

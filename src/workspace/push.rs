@@ -1,14 +1,16 @@
 //! Pushing: the commit goes from the tree into `repo.git` and from there to the remote, by its SHA
 //! and never by force. "Pushed" is what the remote says afterwards.
 
-use super::{Workspace, git};
-use super::{branch, clone};
+use std::ffi::OsString;
+
+use super::{Git, Workspace, branch, clone, git};
 use crate::error::{Error, Kind, Result};
+use crate::sys::bubblewrap::Inside;
 use crate::sys::fault;
 use crate::text::head;
 
 /// The tree is ours whoever its files belong to now: a command may have changed that.
-const UPLOAD_PACK: &str = "--upload-pack=git -c safe.directory=* upload-pack";
+const UPLOAD_PACK: [&str; 4] = ["git", "-c", "safe.directory=*", "upload-pack"];
 /// Most of what the remote says that is quoted.
 const QUOTE_BYTES: usize = 400;
 
@@ -33,18 +35,32 @@ impl Workspace {
         Ok(branch::remote_branches(&self.toward_remote(), &self.remote.url, branch)?.remove(branch))
     }
 
+    /// Brings `sha` from the tree into `repo.git`, where git trusts nothing that a model wrote: it
+    /// makes every object anew and checks its name.
+    pub(super) fn take_in(&self, sha: &str) -> Result<()> {
+        let repository = self.dir.join("repo.git");
+        clone::remove_stale_locks(&repository)?;
+        let tree = self.tree();
+        let upload_pack = match &self.settings.sandbox {
+            // The one program here that runs in the model's tree.
+            Some(sandbox) => sandbox.shell_line(&UPLOAD_PACK, Inside { writable: &[&tree], ..Inside::default() }),
+            None => UPLOAD_PACK.join(" ").into(),
+        };
+        let mut option = OsString::from("--upload-pack=");
+        option.push(upload_pack);
+        let refspec = format!("+{sha}:refs/coding-agent/work");
+        let args = ["fetch".into(), "--quiet".into(), "--no-tags".into(), option, tree.into(), refspec.into()];
+        // Without credentials and without an environment that could hold some.
+        Git::bare_alone(&repository, &self.settings).run("cannot fetch the work from the work tree", args).map(drop)
+    }
+
     /// Pushes `sha` to `branch`. Where the branch moved on meanwhile: to the next free name, unless it
     /// is that of a pull request.
     ///
     /// # Errors
     /// `Kind::Later` when the remote cannot be reached.
     pub fn push(&self, sha: &str, branch: &str) -> Result<Pushed> {
-        clone::remove_stale_locks(&self.dir.join("repo.git"))?;
-        // Without credentials: this call starts a program in the model's tree.
-        self.bare().run(
-            "cannot fetch the work from the work tree",
-            ["fetch", "--quiet", "--no-tags", UPLOAD_PACK, "../tree", &format!("+{sha}:refs/coding-agent/work")],
-        )?;
+        self.take_in(sha)?;
         for number in 1..20 {
             let branch = branch::numbered(branch, number);
             if number > 1 && self.remote_sha(&branch)?.is_some_and(|there| there != sha) {

@@ -40,6 +40,8 @@ fn what_a_line_means() {
             "--config a.yaml status",
             Invocation { config: Some("a.yaml".into()), ..invocation(Command::Status { json: false }) },
         ),
+        ("show ab", invocation(Command::Show { task: "ab".into(), json: false, full: false })),
+        ("show --json ab --full", invocation(Command::Show { task: "ab".into(), json: true, full: true })),
         ("demo", invocation(Command::Demo { dir: "demo".into() })),
         ("demo here", invocation(Command::Demo { dir: "here".into() })),
         ("demo -- -x", invocation(Command::Demo { dir: "-x".into() })),
@@ -54,9 +56,12 @@ fn what_a_line_means() {
     for (line, expected) in table {
         assert_eq!(parsed(line).as_ref(), Ok(&expected), "{line}");
     }
-    for (line, begin) in
-        [("status --help", "Shows where"), ("-h demo", "Makes a small"), ("demo x -h", "Makes a small")]
-    {
+    for (line, begin) in [
+        ("status --help", "Shows where"),
+        ("show -h", "Shows what happened"),
+        ("-h demo", "Makes a small"),
+        ("demo x -h", "Makes a small"),
+    ] {
         let Ok(Invocation { command: Command::Print(text), .. }) = parsed(line) else { panic!("{line}") };
         assert!(text.starts_with(begin), "{line}: {text}");
     }
@@ -68,8 +73,14 @@ fn what_is_refused() {
         ("work", "there is no command `work`"),
         ("work --help", "there is no command `work`"),
         ("Status", "there is no command `Status`"),
-        ("--json", "--json belongs to `status`"),
-        ("--json demo", "--json belongs to `status`"),
+        ("--json", "--json belongs to `status` and `show`"),
+        ("--json demo", "--json belongs to `status` and `show`"),
+        ("show", "`show` takes the UUID of a task"),
+        ("show --json", "`show` takes the UUID of a task"),
+        ("show a b", "`b` is one argument too many"),
+        ("--full", "--full belongs to `show`"),
+        ("status --full", "--full belongs to `show`"),
+        ("show a --continuous", "--mode and --continuous belong to a run without a command"),
         ("--mode producer status", "--mode and --continuous belong to a run without a command"),
         ("demo --continuous", "--mode and --continuous belong to a run without a command"),
         ("status now", "`now` is one argument too many"),
@@ -93,6 +104,8 @@ fn arguments_that_are_no_utf8() {
     let odd = OsString::from_vec(b"a\xff".to_vec());
     let with = |words: &[&str]| parse(words.iter().map(OsString::from).chain([odd.clone()]));
     assert_eq!(with(&["--config"]).unwrap().config, Some(PathBuf::from(&odd)));
+    let shown = Command::Show { task: odd.clone(), json: false, full: false };
+    assert_eq!(with(&["show"]).unwrap().command, shown);
     assert_eq!(with(&["demo"]).unwrap().command, Command::Demo { dir: PathBuf::from(&odd) });
     assert_eq!(with(&["__exec"]).unwrap().command, Command::Exec(vec![odd.clone()]));
     assert_eq!(with(&[]).unwrap_err().sentence(), "there is no command `a\u{fffd}`");
@@ -102,7 +115,9 @@ fn arguments_that_are_no_utf8() {
 #[test]
 fn exit_codes_and_streams() {
     let world = World::new();
-    for line in [&["--help"][..], &["-h"], &["status", "--help"], &["demo", "--help"], &["--version"]] {
+    for line in
+        [&["--help"][..], &["-h"], &["status", "--help"], &["show", "--help"], &["demo", "--help"], &["--version"]]
+    {
         let ended = world.run(line).expect(0);
         assert!(ended.stdout.ends_with('\n') && ended.stderr.is_empty(), "{ended:?}");
     }

@@ -1,79 +1,18 @@
 //! The command executor on the host: what a command gets, how it ends, what of its output is kept.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use coding_agent::chat::Arguments;
-use coding_agent::ports::{ToolResult, ToolServer};
-use coding_agent::task::TaskId;
-use coding_agent::tools::command_executor::{CommandExecutor, Host, Limits, TASK_MARK, end_leftovers};
+use coding_agent::ports::ToolServer as _;
+use coding_agent::tools::command_executor::{Limits, TASK_MARK, end_leftovers};
 use serde_json::{Value, json};
 
-use crate::support::{BINARY, git};
-
-/// A work tree with a shell.
-struct Shell {
-    dir: tempfile::TempDir,
-    uuid: TaskId,
-    tool: CommandExecutor,
-}
-
-impl Shell {
-    fn new() -> Self {
-        // Far more than any command here needs: what ends, ended by itself.
-        Self::with_limits(Limits { timeout: Duration::from_secs(120), output_bytes: 64 * 1024 })
-    }
-
-    fn with_limits(limits: Limits) -> Self {
-        coding_agent::sys::process::use_launcher(BINARY);
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("tree")).unwrap();
-        let uuid = uuid::Uuid::new_v4();
-        let host = Host::new(uuid, &dir.path().join("scratch"), std::env::var_os("PATH")).unwrap();
-        let tool = CommandExecutor::new(Box::new(host), dir.path().join("tree"), limits);
-        Self { dir, uuid, tool }
-    }
-
-    fn tree(&self) -> PathBuf {
-        self.dir.path().join("tree")
-    }
-
-    fn call(&mut self, arguments: Value) -> ToolResult {
-        let Value::Object(arguments): Value = arguments else { panic!("arguments are an object") };
-        self.tool.call("execute_command", &arguments as &Arguments)
-    }
-
-    /// Runs a command; its report, which is never an error.
-    #[track_caller]
-    fn report(&mut self, arguments: Value) -> Value {
-        let result = self.call(arguments);
-        assert!(!result.is_error, "{}", result.text);
-        let report: Value = serde_json::from_str(&result.text).unwrap();
-        assert_eq!(report["exit_code"], json!(result.exit_code));
-        report
-    }
-
-    /// Runs a command that must end by itself.
-    #[track_caller]
-    fn run(&mut self, command: &str) -> Value {
-        let report = self.report(json!({ "command": command }));
-        assert_eq!(report.get("ended"), None, "`{command}` did not end by itself");
-        report
-    }
-
-    #[track_caller]
-    fn refuses(&mut self, arguments: Value, why: &str) {
-        let result = self.call(arguments.clone());
-        assert!(result.is_error && result.exit_code.is_none(), "{}", result.text);
-        let arguments = arguments.to_string();
-        let asked = coding_agent::text::head(&arguments, 200);
-        assert!(result.text.contains(why), "{asked}: {}", result.text);
-    }
-}
+use crate::support::git;
+use crate::support::shell::{LIMITS, Shell, is_alive};
 
 #[test]
 fn a_command_reports_exit_code_both_streams_and_duration() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let report = shell.run("echo out; echo err >&2; exit 7");
     assert_eq!(report["exit_code"], 7);
     assert_eq!(report["stdout"], "out\n");
@@ -84,27 +23,31 @@ fn a_command_reports_exit_code_both_streams_and_duration() {
 
 #[test]
 fn a_missing_program_and_a_syntax_error_are_results() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     assert_eq!(shell.run("no-such-program-anywhere")["exit_code"], 127);
     assert_ne!(shell.run("if then (")["exit_code"], 0);
 }
 
 #[test]
 fn a_command_that_dies_of_a_signal_says_so() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let report = shell.report(json!({ "command": "kill -SEGV $$" }));
     assert_eq!((&report["exit_code"], &report["ended"]), (&Value::Null, &json!("killed by signal 11")));
 }
 
 #[test]
 fn a_broken_pipe_ends_the_writer_quietly() {
-    let report = Shell::new().run("yes | head -n 1");
+    let report = Shell::on_host().run("yes | head -n 1");
     assert_eq!((&report["stdout"], &report["stderr"]), (&json!("y\n"), &json!("")));
 }
 
 #[test]
 fn c43_what_asks_a_person_ends_by_itself() {
-    let mut shell = Shell::new();
+    what_asks_a_person_ends(&mut Shell::on_host());
+}
+
+/// Everything in this list would wait for ever if there were somebody to ask.
+pub fn what_asks_a_person_ends(shell: &mut Shell) {
     let tree = shell.tree();
     git(&tree, &["init", "--quiet", "--initial-branch=main"]);
     git(&tree, &["config", "user.name", "t"]);
@@ -137,11 +80,11 @@ fn c43_what_asks_a_person_ends_by_itself() {
 
 #[test]
 fn c43_the_default_time_limit_is_told_and_cannot_be_raised() {
-    let shell = Shell::new();
+    let shell = Shell::on_host();
     let schema = shell.tool.tools()[0].schema.to_string();
     assert!(schema.contains("At most and by default 120"), "{schema}");
-    let limits = Limits { timeout: Duration::from_secs(1), output_bytes: 1024 };
-    let mut shell = Shell::with_limits(limits);
+    let limits = Limits { timeout: Duration::from_secs(1), ..LIMITS };
+    let mut shell = Shell::on_host_with(limits);
     for arguments in [json!({ "command": "sleep 3000" }), json!({ "command": "sleep 3000", "timeout_seconds": 9000 })] {
         let report = shell.report(arguments);
         assert_eq!(report["ended"], "killed: it ran longer than 1 s");
@@ -150,7 +93,7 @@ fn c43_the_default_time_limit_is_told_and_cannot_be_raised() {
 
 #[test]
 fn a_timeout_keeps_the_output_so_far_and_kills_the_grandchildren() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let command = "echo begun; sh -c 'sleep 3000 & echo $! > pid; wait' & wait";
     let report = shell.report(json!({ "command": command, "timeout_seconds": 2 }));
     assert_eq!(report["ended"], "killed: it ran longer than 2 s");
@@ -160,7 +103,7 @@ fn a_timeout_keeps_the_output_so_far_and_kills_the_grandchildren() {
 
 #[test]
 fn a_background_process_that_keeps_the_pipe_does_not_hang_us_and_is_ended() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let report = shell.run("sleep 3000 & echo $! > pid; echo done");
     assert_eq!((&report["exit_code"], &report["stdout"]), (&json!(0), &json!("done\n")));
     wait_until_gone(&shell.tree().join("pid"));
@@ -168,7 +111,7 @@ fn a_background_process_that_keeps_the_pipe_does_not_hang_us_and_is_ended() {
 
 #[test]
 fn a_stranger_that_keeps_the_pipe_does_not_hang_us() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let report = shell.run("setsid sh -c 'touch up; exec sleep 3000' & until test -e up; do :; done; echo done");
     assert_eq!((&report["exit_code"], &report["stdout"]), (&json!(0), &json!("done\n")));
     end_leftovers(shell.uuid);
@@ -176,7 +119,7 @@ fn a_stranger_that_keeps_the_pipe_does_not_hang_us() {
 
 #[test]
 fn a_command_leads_its_own_session_without_a_terminal() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     // Fields 1, 5, 6 and 7 of stat: pid, group, session, terminal.
     let report = shell.run("cut -d' ' -f1,5,6,7 /proc/$$/stat; ls -l /proc/self/fd/0; tty");
     let stdout = report["stdout"].as_str().unwrap();
@@ -187,7 +130,7 @@ fn a_command_leads_its_own_session_without_a_terminal() {
 
 #[test]
 fn a_command_inherits_no_open_files() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let _open = std::fs::File::create(shell.dir.path().join("ours-alone")).unwrap();
     let report = shell.run("ls -l /proc/self/fd");
     assert!(!report["stdout"].as_str().unwrap().contains("ours-alone"), "{report}");
@@ -195,7 +138,7 @@ fn a_command_inherits_no_open_files() {
 
 #[test]
 fn c22_huge_output_keeps_head_and_tail_in_bounded_size() {
-    let mut shell = Shell::with_limits(Limits { timeout: Duration::from_secs(120), output_bytes: 10_000 });
+    let mut shell = Shell::on_host_with(Limits { output_bytes: 10_000, ..LIMITS });
     let report = shell.run("echo first; seq 1000000 | tr '\\n' 'a' | fold -w 99; echo; echo last; yes | head -c 9 >&2");
     let stdout = report["stdout"].as_str().unwrap();
     assert!(stdout.starts_with("first\n1a2a3a") && stdout.ends_with("\nlast\n"), "{stdout}");
@@ -209,7 +152,7 @@ fn c22_huge_output_keeps_head_and_tail_in_bounded_size() {
 
 #[test]
 fn c22_a_line_that_is_repeated_for_ever_is_shown_once() {
-    let mut shell = Shell::with_limits(Limits { timeout: Duration::from_secs(120), output_bytes: 10_000 });
+    let mut shell = Shell::on_host_with(Limits { output_bytes: 10_000, ..LIMITS });
     let report = shell.run("echo first; yes | head -c 50000000; echo last");
     assert_eq!(
         report["stdout"],
@@ -221,7 +164,7 @@ fn c22_a_line_that_is_repeated_for_ever_is_shown_once() {
 #[test]
 fn c22_one_endless_line_and_odd_limits_are_bounded() {
     for output_bytes in [0, 1, 2, 3, 7] {
-        let mut shell = Shell::with_limits(Limits { timeout: Duration::from_secs(120), output_bytes });
+        let mut shell = Shell::on_host_with(Limits { output_bytes, ..LIMITS });
         let report = shell.run("head -c 1000000 /dev/zero | tr '\\0' x");
         assert!(report["stdout"].as_str().unwrap().len() < 60, "{output_bytes}: {report}");
     }
@@ -230,7 +173,7 @@ fn c22_one_endless_line_and_odd_limits_are_bounded() {
 #[test]
 fn c19_output_cut_inside_a_character_is_still_text() {
     for output_bytes in 20..32 {
-        let mut shell = Shell::with_limits(Limits { timeout: Duration::from_secs(120), output_bytes });
+        let mut shell = Shell::on_host_with(Limits { output_bytes, ..LIMITS });
         let report = shell.run("for i in 1 2 3 4 5 6 7 8 9 10; do printf 'あ👩‍👩‍👧'; done");
         assert!(report["stdout"].as_str().unwrap().contains("bytes left out"), "{report}");
     }
@@ -238,14 +181,14 @@ fn c19_output_cut_inside_a_character_is_still_text() {
 
 #[test]
 fn c22_invalid_utf8_and_nul_are_replaced_not_fatal() {
-    let report = Shell::new().run(r"printf 'a\377\0b\303'; head -c 4096 /dev/urandom >&2");
+    let report = Shell::on_host().run(r"printf 'a\377\0b\303'; head -c 4096 /dev/urandom >&2");
     assert_eq!(report["stdout"], "a\u{fffd}\\u{0}b\u{fffd}");
     assert!(report["stderr"].is_string());
 }
 
 #[test]
 fn c44_the_environment_is_exactly_the_allow_list() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let report = shell.run("env | cut -d= -f1 | sort");
     let names: Vec<&str> = report["stdout"].as_str().unwrap().lines().collect();
     let expected = [
@@ -278,7 +221,7 @@ fn c44_the_environment_is_exactly_the_allow_list() {
 
 #[test]
 fn a_working_directory_is_inside_the_tree() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let tree = shell.tree().canonicalize().unwrap();
     std::fs::create_dir_all(tree.join("a b/-c")).unwrap();
     std::fs::write(tree.join("file"), "").unwrap();
@@ -314,7 +257,7 @@ fn a_working_directory_is_inside_the_tree() {
 
 #[test]
 fn bad_arguments_are_told_and_nothing_runs() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     for command in
         [json!(null), json!(""), json!(" \n\t"), json!(1), json!(true), json!(["ls", "-l"]), json!({ "a": 1 })]
     {
@@ -336,15 +279,15 @@ fn bad_arguments_are_told_and_nothing_runs() {
 
 #[test]
 fn a_command_longer_than_the_system_takes_is_told_why() {
-    let mut shell = Shell::new();
+    let mut shell = Shell::on_host();
     let command = format!("echo {}", "x".repeat(3 << 20));
     shell.refuses(json!({ "command": command }), "rgument list too long");
 }
 
 #[test]
 fn leftovers_of_a_task_are_ended_and_nobody_elses() {
-    let mut shell = Shell::new();
-    let mut other = Shell::new();
+    let mut shell = Shell::on_host();
+    let mut other = Shell::on_host();
     let left = "setsid sh -c 'echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 3000' >/dev/null 2>&1 & until test -e pid; do :; done";
     assert_eq!(shell.run(left)["exit_code"], 0);
     assert_eq!(other.run(left)["exit_code"], 0);
@@ -359,14 +302,6 @@ fn leftovers_of_a_task_are_ended_and_nobody_elses() {
     end_leftovers(other.uuid);
     unmarked.kill().unwrap();
     unmarked.wait().unwrap();
-}
-
-fn is_alive(pid_file: &Path) -> bool {
-    let pid = std::fs::read_to_string(pid_file).unwrap();
-    // A zombie that nobody has collected yet is dead.
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    let state = stat.rsplit_once(") ").map_or("X", |(_, rest)| &rest[..1]);
-    !["X", "Z"].contains(&state)
 }
 
 fn wait_until_gone(pid_file: &Path) {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Barrier, mpsc};
 
-use coding_agent::context::{LlmCall, Metadata, Statistics, TaskDb};
+use coding_agent::context::{LlmCall, Metadata, Statistics, TaskDb, TaskDbView};
 use coding_agent::task::{TaskId, TaskKey, TaskMessage};
 use rusqlite::Connection;
 
@@ -123,7 +123,7 @@ fn a_row_from_beginning_to_end() {
     assert_eq!(query(&path, row), ["github_issue 7 o/r alice 9 3 70 no key"]);
     let json = query(&path, "SELECT json_extract(metadata, '$.resumes'), json_valid(metadata) FROM tasks");
     assert_eq!(json, ["1 1"]);
-    let last = db.last_finished(5);
+    let last = TaskDbView::open(&path).last_finished(5);
     assert_eq!((last.len(), last[0].status.as_str(), last[0].error_message.as_deref()), (1, "failed", Some("no key")));
     db.record_call(&LlmCall { error: Some("later".into()), ..llm_call(1) });
     assert_eq!(query(&path, "SELECT phase, prompt_tokens, estimated, error FROM llm_calls"), ["loop 1 0 later"]);
@@ -259,7 +259,7 @@ fn what_cannot_be_a_database_stops_nothing() {
         db.register(&metadata(1));
         db.record_call(&llm_call(1));
         db.finish(TaskId::from_u128(1), "completed", None, &Statistics::default());
-        assert_eq!((db.status(TaskId::from_u128(1)), db.last_finished(5)), (None, vec![]));
+        assert_eq!((db.status(TaskId::from_u128(1)), TaskDbView::open(path).last_finished(5)), (None, vec![]));
     }
     assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("this is no database"), "left as it was");
 }

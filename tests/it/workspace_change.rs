@@ -29,7 +29,15 @@ fn with_feature() -> Repositories {
 #[test]
 fn the_head_is_checked_out_and_the_base_is_at_hand() {
     let repositories = with_feature();
-    let workspace = prepare(&repositories, &repositories.settings(), Uuid::new_v4()).workspace;
+    is_worked_on(&repositories, &repositories.settings());
+    let repositories = with_feature();
+    if let Some(settings) = repositories.settings_shut_in() {
+        is_worked_on(&repositories, &settings);
+    }
+}
+
+fn is_worked_on(repositories: &Repositories, settings: &Settings) {
+    let workspace = prepare(repositories, settings, Uuid::new_v4()).workspace;
     let tree = workspace.tree();
     assert_eq!((workspace.branch(), workspace.base_branch(), workspace.is_change()), ("feature", Some("main"), true));
     assert_eq!(git(&tree, &["symbolic-ref", "--short", "HEAD"]), "feature");

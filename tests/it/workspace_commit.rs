@@ -8,7 +8,7 @@ use std::path::Path;
 use coding_agent::text::Redactor;
 use coding_agent::workspace::WorkState;
 
-use crate::support::repositories::{SECRET, commit, commit_held, commit_whole, install_program, write};
+use crate::support::repositories::{SECRET, commit, commit_held, commit_whole, install_program, sh, write};
 use crate::support::{Cassette, Repositories, World, git};
 
 /// Status and names of the last commit.
@@ -377,20 +377,4 @@ fn a_head_without_a_commit_is_no_success() {
     sh(&workspace.tree(), "git checkout -q --orphan new; git rm -rfq .");
     let result = workspace.commit("m", &Redactor::default());
     assert!(!matches!(result.map(|done| done.state), Ok(WorkState::At(_))));
-}
-
-/// Runs a script as the model would: with git's configuration of the tree alone.
-#[track_caller]
-fn sh(dir: &Path, script: &str) {
-    let output = std::process::Command::new("sh")
-        .args(["-ec", script])
-        .current_dir(dir)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .envs([("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_EDITOR", "true")])
-        .envs([("GIT_AUTHOR_NAME", "m"), ("GIT_AUTHOR_EMAIL", "m@example.org")])
-        .envs([("GIT_COMMITTER_NAME", "m"), ("GIT_COMMITTER_EMAIL", "m@example.org")])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,8 +1,11 @@
 //! The command executor: runs shell commands for the model. This file is the tool; how a command is
 //! shut in is the backend's business.
 
+mod bubblewrap;
+mod environment;
 mod host;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,10 +13,13 @@ use serde_json::{Value, json};
 
 use crate::chat::Arguments;
 use crate::ports::{ToolResult, ToolServer, ToolSpec};
-use crate::sys::process::{Captured, Ending};
+use crate::sys::launcher::ResourceLimits;
+use crate::sys::process::{Captured, Ending, Finished, Program};
+use crate::sys::process_table::out_of_memory_kills;
 use crate::task::TaskId;
 use crate::text::{ProgramOutput, escaped};
 
+pub use bubblewrap::Sandboxed;
 pub use host::Host;
 
 /// Runs a command line somewhere.
@@ -22,7 +28,10 @@ pub trait Backend {
     ///
     /// # Errors
     /// When it cannot be started at all.
-    fn run(&self, command: &str, dir: &Path, limits: Limits) -> crate::error::Result<crate::sys::process::Finished>;
+    fn run(&self, command: &str, dir: &Path, limits: Limits) -> crate::error::Result<Finished>;
+
+    /// What the model should know of where its commands run; one sentence or nothing.
+    fn surroundings(&self) -> &'static str;
 }
 
 /// Limits of one command.
@@ -32,7 +41,35 @@ pub struct Limits {
     pub timeout: Duration,
     /// Bytes kept of each of stdout and stderr.
     pub output_bytes: usize,
+    /// Memory of each of its processes, and how many there may be.
+    pub resources: ResourceLimits,
 }
+
+impl Limits {
+    /// `sh -c command` in `dir` within the limits of time and output.
+    fn shell(&self, command: &str, dir: &Path, env: Vec<(String, OsString)>) -> Program {
+        Program {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), command.into()],
+            env,
+            dir: dir.to_path_buf(),
+            timeout: Some(self.timeout),
+            output_limit_bytes: self.output_bytes,
+            ends_with_us: true,
+        }
+    }
+}
+
+/// What programs say when they get no memory, in lower case: the C library, python, C++, rust, node, java, go.
+const NO_MEMORY_WORDS: [&str; 7] = [
+    "cannot allocate memory",
+    "memory exhausted",
+    "memoryerror",
+    "bad_alloc",
+    "memory allocation of",
+    "outofmemoryerror",
+    "out of memory",
+];
 
 /// Variable that marks every process of a task, so that a later run can end what a crash left.
 pub const TASK_MARK: &str = "CODING_AGENT_TASK";
@@ -87,6 +124,7 @@ impl CommandExecutor {
         };
         let timeout =
             asked.map_or(self.limits.timeout, |seconds| Duration::from_secs(seconds).min(self.limits.timeout));
+        let killed_before = out_of_memory_kills();
         let finished = self
             .backend
             .run(command, &dir, Limits { timeout, ..self.limits })
@@ -96,6 +134,9 @@ impl CommandExecutor {
             Ending::Signal(signal) => (None, Some(format!("killed by signal {signal}"))),
             Ending::TimedOut => (None, Some(format!("killed: it ran longer than {} s", timeout.as_secs()))),
             Ending::Interrupted => (None, Some("killed: the agent was asked to stop".to_owned())),
+            Ending::TooManyProcesses(most) => {
+                (None, Some(format!("killed: it had more than {most} processes and threads at a time")))
+            }
         };
         let (stdout, stderr) = (shown(&finished.stdout), shown(&finished.stderr));
         let mut report = json!({
@@ -107,11 +148,31 @@ impl CommandExecutor {
         if let Some(ended) = ended {
             report["ended"] = ended.into();
         }
+        if let Some(note) = self.memory_note(&finished, out_of_memory_kills() > killed_before) {
+            report["note"] = note.into();
+        }
         let whole = (!stdout.is_whole || !stderr.is_whole).then(|| {
             let (stdout, stderr) = (finished.stdout.to_bytes(), finished.stderr.to_bytes());
             format!("stdout:\n{}\nstderr:\n{}\n", escaped(&stdout), escaped(&stderr))
         });
         Ok(ToolResult { text: report.to_string(), whole, is_error: false, exit_code })
+    }
+}
+
+impl CommandExecutor {
+    /// What is known about a lack of memory; an exit code alone says nothing of it.
+    fn memory_note(&self, finished: &Finished, kernel_killed: bool) -> Option<String> {
+        if !matches!(finished.ending, Ending::Code(1..) | Ending::Signal(_)) {
+            return None;
+        }
+        if kernel_killed {
+            return Some("meanwhile the machine ran out of memory and the kernel killed a process".into());
+        }
+        let limit_bytes = self.limits.resources.memory_bytes?;
+        let stderr = finished.stderr.to_text().to_lowercase();
+        NO_MEMORY_WORDS.iter().any(|words| stderr.contains(words)).then(|| {
+            format!("each process may have {} MiB of memory; this one may have asked for more", limit_bytes >> 20)
+        })
     }
 }
 
@@ -123,9 +184,12 @@ impl ToolServer for CommandExecutor {
     fn tools(&self) -> Vec<ToolSpec> {
         vec![ToolSpec {
             wire_name: "execute_command".into(),
-            description: "Run a shell command (sh -c) in the work tree. There is no terminal and no stdin: a program \
-                          that asks questions gets end of file. Returns exit_code, stdout, stderr, duration_ms."
-                .into(),
+            description: format!(
+                "Run a shell command (sh -c) in the work tree. There is no terminal and no stdin: a program that asks \
+                 questions gets end of file. What it leaves in the background ends with it. {}Returns exit_code, \
+                 stdout, stderr, duration_ms.",
+                self.backend.surroundings()
+            ),
             schema: json!({
                 "type": "object",
                 "properties": {

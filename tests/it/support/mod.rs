@@ -11,6 +11,7 @@ mod history;
 pub mod http_server;
 mod random;
 pub mod repositories;
+pub mod shell;
 pub mod store;
 mod strict_chat;
 pub mod summarizer;

@@ -66,16 +66,23 @@ impl Repositories {
         git(&self.person(), &["push", "--quiet", "origin", "HEAD"]);
     }
 
+    /// With git calls in the tree shut in; `None` where bubblewrap does not work.
+    pub fn settings_shut_in(&self) -> Option<Settings> {
+        Some(Settings { sandbox: Some(super::shell::bubblewrap(&[])?), ..self.settings() })
+    }
+
     pub fn settings(&self) -> Settings {
         Settings {
             root: self.path("workspaces"),
             depth: None,
             author_name: "Agent".into(),
             author_email: OURS.into(),
+            own_submodules: false,
             env: vec![
                 ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
                 ("HOME".into(), OsString::from(self.path("home"))),
             ],
+            sandbox: None,
         }
     }
 
@@ -173,4 +180,20 @@ pub fn commit_held(workspace: &Workspace) -> (String, String) {
 /// A remote that needs nothing to open it.
 pub fn source(url: &str) -> coding_agent::ports::RepositorySource {
     coding_agent::ports::RepositorySource { url: url.to_owned(), credential: None, change: None }
+}
+
+/// Runs a script as the model would: with git's configuration of the tree alone.
+#[track_caller]
+pub fn sh(dir: &Path, script: &str) {
+    let output = std::process::Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(dir)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs([("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_EDITOR", "true")])
+        .envs([("GIT_AUTHOR_NAME", "m"), ("GIT_AUTHOR_EMAIL", "m@example.org")])
+        .envs([("GIT_COMMITTER_NAME", "m"), ("GIT_COMMITTER_EMAIL", "m@example.org")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
