@@ -18,10 +18,15 @@ const LONGEST_COMMAND_BYTES: usize = 200;
 
 /// What a comment is made of.
 pub struct CommentFacts<'a> {
+    /// The texts.
     pub prompts: &'a Prompts,
+    /// What was done, and what it took.
     pub context: &'a TaskContext,
+    /// How it ended.
     pub outcome: &'a OutcomeFile,
+    /// Who worked.
     pub model: &'a ModelProfile,
+    /// What to set to ask again.
     pub labels: &'a Labels,
     /// Commands could be run.
     pub has_commands: bool,

@@ -8,9 +8,9 @@ mod bad_input;
 mod chat;
 mod cli;
 mod command_executor;
+mod comment;
 mod compression;
 mod compression_in_the_loop;
-mod comment;
 mod concurrency;
 mod config;
 #[cfg(feature = "faults")]
