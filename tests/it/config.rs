@@ -670,11 +670,11 @@ const WORKING: &str = "task_source: local\nllm: {provider: replay, replay: {file
 #[test]
 fn paths_for_commands_are_absolute_and_not_everything() {
     for path in ["", "/", "//", "/etc", "/etc/", "/home", "/a/../etc", "./a", "~/a", "/proc", "/tmp/"] {
-        let error = read(&format!("command_executor: {{read_only_paths: ['{path}']}}")).unwrap_err();
+        let error = read(format!("command_executor: {{read_only_paths: ['{path}']}}")).unwrap_err();
         assert!(error.contains("`command_executor.read_only_paths` holds "), "{path}: {error}");
     }
     for path in ["/opt", "/opt/jdk/", "/home/me/.rustup", "/etc/java", "/nix", "/a b"] {
-        let config = read(&format!("command_executor: {{read_only_paths: ['{path}']}}")).unwrap();
+        let config = read(format!("command_executor: {{read_only_paths: ['{path}']}}")).unwrap();
         assert_eq!(config.command_executor.read_only_paths, [path]);
     }
 }
@@ -682,12 +682,12 @@ fn paths_for_commands_are_absolute_and_not_everything() {
 #[test]
 fn a_memory_limit_is_a_number_of_bytes() {
     for (text, bytes) in [("4g", 4u64 << 30), ("512M", 512 << 20), ("8k", 8192), ("100b", 100), ("7", 7)] {
-        let config = read(&format!("command_executor: {{docker: {{resources: {{memory_limit: '{text}'}}}}}}")).unwrap();
+        let config = read(format!("command_executor: {{docker: {{resources: {{memory_limit: '{text}'}}}}}}")).unwrap();
         assert_eq!(config.command_executor.docker.resources.memory_limit_bytes(), Some(bytes), "{text}");
     }
     for text in ["", "0", "g", "-1g", "+1g", "1t", "1.5g", " 1g", "0g", "1gb", "é"] {
         assert!(
-            read(&format!("command_executor: {{docker: {{resources: {{memory_limit: '{text}'}}}}}}")).is_err(),
+            read(format!("command_executor: {{docker: {{resources: {{memory_limit: '{text}'}}}}}}")).is_err(),
             "{text}"
         );
     }
