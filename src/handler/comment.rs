@@ -18,10 +18,15 @@ const LONGEST_COMMAND_BYTES: usize = 200;
 
 /// What a comment is made of.
 pub struct CommentFacts<'a> {
+    /// The texts.
     pub prompts: &'a Prompts,
+    /// The task: its commands, numbers and marker.
     pub context: &'a TaskContext,
+    /// The decision and what came of it.
     pub outcome: &'a OutcomeFile,
+    /// The model that worked.
     pub model: &'a ModelProfile,
+    /// The labels that the comment names.
     pub labels: &'a Labels,
     /// Commands could be run.
     pub has_commands: bool,

@@ -15,6 +15,7 @@ mod task_handler;
 mod workplace;
 
 pub use arguments::normalise;
+pub use comment::{CommentFacts, marker};
 pub use error_limits::ErrorLimits;
 pub use next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 pub use prepare::{is_wanted, prepare};
