@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coding_agent::chat::{Message, Role, ToolCall};
-use coding_agent::context::{CompressionSettings, Compressor, Contexts, Metadata, Room};
+use coding_agent::context::{CompressionSettings, Compressor, Contexts, Metadata, Room, TaskDb};
 use coding_agent::error::Result;
 use coding_agent::ports::{FinishReason, Llm, ModelProfile, Publisher, Reply, Request, TaskQueue};
 use coding_agent::prompts::Prompts;
@@ -28,6 +28,7 @@ fn main() {
     turns();
     history();
     compression();
+    inheritance();
     spool();
     size();
 }
@@ -321,6 +322,45 @@ fn compression() {
         elapsed
     });
     row("compress 2000 messages, without the model", ms(measured));
+}
+
+/// The newest of 10,000 finished tasks of one repository, ten of each item.
+fn inheritance() {
+    const TASKS: u64 = 10_000;
+    let dir = scratch();
+    let contexts = Contexts::new(dir.path(), Sync::Later, true);
+    let path = dir.path().join("tasks.db");
+    let mut db = TaskDb::open(&path);
+    let of_item = |number: u64| {
+        let key = TaskKey::local(format!("issue-{}", number % (TASKS / 10))).unwrap();
+        let message = TaskMessage { key, uuid: TaskId::from_u128(number.into()), ..message(0) };
+        Metadata::new(message, "widgets".into(), false)
+    };
+    let fill = rusqlite::Connection::open(&path).unwrap();
+    fill.execute_batch("BEGIN").unwrap();
+    for number in 0..TASKS {
+        let metadata = of_item(number);
+        fill.execute(
+            "INSERT INTO tasks (uuid, status, task_type, task_identifier, repository, user, created_at, completed_at)
+             VALUES (?1, 'completed', 'local_issue', ?2, 'widgets', ?3, 'x', ?4)",
+            rusqlite::params![
+                metadata.message.uuid.to_string(),
+                metadata.message.key.identifier(),
+                metadata.message.user,
+                format!("2026-01-01T00:00:{number:05}")
+            ],
+        )
+        .unwrap();
+    }
+    fill.execute_batch("COMMIT").unwrap();
+    db.register(&of_item(TASKS + 1));
+    let time = median(20, || {
+        let started = Instant::now();
+        assert_eq!(db.find_previous_contexts(&of_item(TASKS + 1)).len(), 10);
+        started.elapsed()
+    });
+    assert!(contexts.inheritance_context(&db, &of_item(TASKS + 1), 4000).is_none(), "no directory is there");
+    row("find_previous_contexts over 10,000 tasks", ms(time));
 }
 
 fn message(number: usize) -> TaskMessage {

@@ -1,5 +1,7 @@
 //! The command line: what was typed, as a value. Does no I/O.
 
+mod help;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -7,6 +9,9 @@ use lexopt::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::sys::launcher::EXEC_SUBCOMMAND;
+
+pub use help::HELP;
+use help::{DEMO_HELP, GC_HELP, SHOW_HELP, STATUS_HELP};
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +31,13 @@ pub enum Command {
         json: bool,
         /// Nothing shortened.
         full: bool,
+    },
+    /// Remove what is old.
+    Gc {
+        /// Only say what would be removed.
+        dry_run: bool,
+        /// Make the database again from the directories.
+        rebuild_db: bool,
     },
     /// Show the whole job on a made-up repository.
     Demo {
@@ -61,77 +73,6 @@ pub struct Invocation {
     /// `--continuous`.
     pub continuous: bool,
 }
-
-/// Help of the program.
-pub const HELP: &str = "\
-coding-agent works on issues that carry a label, with an LLM and tools, and hands back a pushed
-branch and a comment. Start it from a systemd timer or from cron; every run does what there is to
-do and ends.
-
-Usage: coding-agent [--mode producer|consumer] [OPTIONS]
-       coding-agent status [--json] [OPTIONS]
-       coding-agent show TASK [--full] [--json] [OPTIONS]
-       coding-agent demo [DIR]
-
-Commands:
-  (none)   Look for labelled issues, then work on all that wait.
-  status   Show the tasks that wait, run, are put off, or ended last, and what they cost.
-  show     Show what happened in one task: conversation, tool calls, ending, cost.
-  demo     Show the whole job, offline, on a small repository made in DIR (default: demo).
-
-Options:
-  --mode producer   Only look for tasks and queue them.
-  --mode consumer   Only work on queued tasks.
-  --continuous      Go on for ever instead of once (not in this version).
-  --config FILE     Configuration; default: $CONFIG_FILE, else config.yaml if it is there.
-  -v, --verbose     Show progress on stderr. The log file has it anyway.
-  -h, --help        This text; `coding-agent status --help` for a command's own.
-  -V, --version     The version.
-
-Exit codes:
-  0   worked, or nothing to do (also: another producer is at it, all consumer slots are taken)
-  1   at least one task failed
-  2   the command line was wrong
-  75  a task is put off, come back later (also: asked to end by SIGTERM)
-  78  configuration or host: something a person must mend
-  70  a bug of this program
-";
-
-const STATUS_HELP: &str = "\
-Shows where every task stands: waiting, running, put off (with the time), given up, unreadable,
-paused, and those that ended last; below each what its model calls cost so far. Reads files only
-and changes nothing. `coding-agent show UUID` shows one task.
-
-Usage: coding-agent status [--json] [--config FILE]
-
-Options:
-  --json   One JSON object instead of text, with totals per day, user and repository.
-";
-
-const SHOW_HELP: &str = "\
-Shows what happened in one task: which item it is and how it ended, every message, tool calls with
-exit codes and durations, summaries and plans, how it ended in detail, and what it cost. Long texts
-are shortened. Times are UTC. Reads files only and changes nothing; of a damaged directory it shows
-what can be read and says what cannot.
-
-Usage: coding-agent show TASK [--full] [--json] [--config FILE]
-
-  TASK     The UUID of a task, the beginning of one, or the path of a context directory.
-
-Options:
-  --full   Nothing shortened.
-  --json   One JSON object instead of text, with everything in it.
-
-Colours are used on a terminal only, and not where NO_COLOR is set.
-";
-
-const DEMO_HELP: &str = "\
-Makes a small git repository and an issue file below DIR, runs producer and consumer with a
-recorded model, and shows the issue, the steps, the resulting diff on the pushed branch, the
-comment, and where everything lies. Needs git and sh, no network and no account.
-
-Usage: coding-agent demo [DIR]
-";
 
 const VERSION: &str = concat!("coding-agent ", env!("CARGO_PKG_VERSION"), "\n");
 
@@ -172,7 +113,8 @@ impl From<lexopt::Error> for ReadError {
 fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
     let mut words: Vec<OsString> = Vec::new();
     let (mut config, mut mode) = (None, None);
-    let (mut json, mut full, mut verbose, mut continuous, mut help) = (false, false, false, false, false);
+    let (mut json, mut full, mut dry_run, mut rebuild_db) = (false, false, false, false);
+    let (mut verbose, mut continuous, mut help) = (false, false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => help = true,
@@ -184,6 +126,8 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
             Long("continuous") => continuous = true,
             Long("json") => json = true,
             Long("full") => full = true,
+            Long("dry-run") => dry_run = true,
+            Long("rebuild-db") => rebuild_db = true,
             Long("mode") => {
                 let value = parser.value()?;
                 mode = Some(match value.to_str() {
@@ -209,6 +153,7 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
             let task = words.get(1).cloned().unwrap_or_default();
             (Command::Show { task, json, full }, 2, SHOW_HELP)
         }
+        Some("gc") => (Command::Gc { dry_run, rebuild_db }, 1, GC_HELP),
         Some("demo") => {
             let dir = words.get(1).map_or_else(|| PathBuf::from("demo"), PathBuf::from);
             (Command::Demo { dir }, 2, DEMO_HELP)
@@ -224,6 +169,12 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
     }
     if full && !matches!(command, Command::Show { .. }) {
         return refuse("--full belongs to `show`");
+    }
+    if (dry_run || rebuild_db) && !matches!(command, Command::Gc { .. }) {
+        return refuse("--dry-run and --rebuild-db belong to `gc`");
+    }
+    if dry_run && rebuild_db {
+        return refuse("--rebuild-db changes the database, --dry-run changes nothing: give one of them");
     }
     if !help && matches!(&command, Command::Show { task, .. } if task.is_empty()) {
         return refuse("`show` takes the UUID of a task");

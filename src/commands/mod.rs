@@ -3,6 +3,7 @@
 mod consume;
 mod demo;
 mod figures;
+mod gc;
 mod produce;
 mod sandbox;
 mod setup;
@@ -38,6 +39,14 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             let (config, redactor) = load(invocation)?;
             show::show(&config, &redactor, task, show::Form { json: *json, full: *full })
         }
+        Command::Gc { dry_run, rebuild_db } => {
+            let (config, redactor) = load(invocation)?;
+            let options = gc::GcOptions { dry_run: *dry_run, rebuild_db: *rebuild_db };
+            let report = gc::gc(&config, options)?
+                .ok_or_else(|| Error::later("another run removes what is old just now").hint("try again later"))?;
+            print(&redactor.mask(&report.text(*dry_run)));
+            Ok(report.exit())
+        }
         Command::Run(mode) => {
             let (config, redactor) = load(invocation)?;
             if invocation.continuous {
@@ -47,7 +56,10 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             signal::listen()?;
             let log = LogSettings { path: &config.logs, debug: config.debug, verbose: invocation.verbose };
             logging::start(&log, &redactor)?;
-            work(&Setup::new(config, redactor)?, *mode)
+            let setup = Setup::new(config, redactor)?;
+            let exit = work(&setup, *mode);
+            gc::gc_when_due(&setup.config);
+            exit
         }
         Command::Exec(_) => Err(Error::bug("`__exec` is handled by main")),
     }

@@ -3,6 +3,7 @@
 //! Formats stand in `ARCHITECTURE.md`. Knows no forge, no model and no tool.
 
 mod compressor;
+mod db_rebuild;
 mod inheritance;
 mod jsonl;
 mod loose_lines;

@@ -215,7 +215,35 @@ impl TaskDb {
         connection.query_row(query, [uuid.to_string()], |row| row.get(0)).optional().ok().flatten()
     }
 
-    fn write(&mut self, what: &str, work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<usize>) {
+    /// Removes rows of `llm_calls` before a time (RFC 3339, UTC); how many there were.
+    pub fn forget_calls_before(&mut self, time: &str) -> u64 {
+        let mut removed = 0;
+        self.write("remove old model calls", |transaction| {
+            removed = transaction.execute("DELETE FROM llm_calls WHERE at < ?1", [time])?;
+            Ok(removed)
+        });
+        removed as u64
+    }
+
+    /// Gives unused space back to the system; `false` when that failed, which is a warning.
+    pub fn vacuum(&mut self) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        let compacted = connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);");
+        compacted.inspect_err(|error| log::warn!("cannot compact tasks.db: {error}")).is_ok()
+    }
+
+    /// Whether the database is there and whole.
+    pub(super) fn is_sound(&self) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        let check = connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0));
+        check.is_ok_and(|result| result == "ok")
+    }
+
+    pub(super) fn write(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<usize>,
+    ) {
         let Some(connection) = &mut self.connection else { return };
         // Immediate: a transaction that reads first and writes later fails at once when another
         // process wrote in between, whatever the busy timeout says.

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::loose_lines::{Damage, number_at, text_at};
-use crate::chat::Usage;
+use crate::chat::{Usage, estimate_tokens};
 
 type Object = Map<String, Value>;
 
@@ -123,6 +123,12 @@ fn usage_in(object: &Object) -> Option<Usage> {
 }
 
 impl Spoken {
+    /// Estimated tokens of the text and the calls.
+    pub(super) fn estimated_tokens(&self) -> u64 {
+        let of_call = |call: &Call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments.to_string());
+        estimate_tokens(&self.content) + self.calls.iter().map(of_call).sum::<u64>()
+    }
+
     pub(super) fn of(object: &Object) -> Self {
         let calls = object.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         Self {

@@ -14,3 +14,4 @@ pub mod process;
 pub mod process_table;
 mod proxy;
 pub mod signal;
+pub mod tree;

@@ -474,6 +474,10 @@ fn bad_files_are_refused_with_their_place() {
             "line 2: `github.api_url` is no usable address; allowed: http:// or https://, a host and a path, without user, ? and #",
         ),
         (
+            "command_executor:\n  execution:\n    max_processes: 1",
+            "line 3: `command_executor.execution.max_processes` is 1; allowed: 8 or more",
+        ),
+        (
             "command_executor:\n  docker:\n    resources:\n      memory_limit: lots",
             "line 4: `command_executor.docker.resources.memory_limit` is `lots`; allowed: a whole number above 0, with b, k, m or g behind it or nothing",
         ),
@@ -662,6 +666,32 @@ fn smallest_working_configuration_loads() {
 }
 
 const WORKING: &str = "task_source: local\nllm: {provider: replay, replay: {file: replies.jsonl}}\n";
+
+#[test]
+fn paths_for_commands_are_absolute_and_not_everything() {
+    for path in ["", "/", "//", "/etc", "/etc/", "/home", "/a/../etc", "./a", "~/a", "/proc", "/tmp/"] {
+        let error = read(format!("command_executor: {{read_only_paths: ['{path}']}}")).unwrap_err();
+        assert!(error.contains("`command_executor.read_only_paths` holds "), "{path}: {error}");
+    }
+    for path in ["/opt", "/opt/jdk/", "/home/me/.rustup", "/etc/java", "/nix", "/a b"] {
+        let config = read(format!("command_executor: {{read_only_paths: ['{path}']}}")).unwrap();
+        assert_eq!(config.command_executor.read_only_paths, [path]);
+    }
+}
+
+#[test]
+fn a_memory_limit_is_a_number_of_bytes() {
+    for (text, bytes) in [("4g", 4u64 << 30), ("512M", 512 << 20), ("8k", 8192), ("100b", 100), ("7", 7)] {
+        let config = read(format!("command_executor: {{docker: {{resources: {{memory_limit: '{text}'}}}}}}")).unwrap();
+        assert_eq!(config.command_executor.docker.resources.memory_limit_bytes(), Some(bytes), "{text}");
+    }
+    for text in ["", "0", "g", "-1g", "+1g", "1t", "1.5g", " 1g", "0g", "1gb", "é"] {
+        assert!(
+            read(format!("command_executor: {{docker: {{resources: {{memory_limit: '{text}'}}}}}}")).is_err(),
+            "{text}"
+        );
+    }
+}
 
 #[test]
 fn unbuilt_features_are_refused() {

@@ -21,6 +21,7 @@ mod fake_github;
 mod forge_conformance;
 mod forge_github_contract;
 mod forge_local;
+mod gc;
 mod github;
 mod github_faults;
 mod github_pulls;

@@ -5,11 +5,14 @@ use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
+use coding_agent::sys::bubblewrap::Bubblewrap;
 use coding_agent::workspace::{Settings, WorkState, Workspace};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::support::github_job::{Job, REPO};
 use crate::support::repositories::{commit, commit_held, commit_whole, install_program, sh, write};
+use crate::support::shell::bubblewrap;
 use crate::support::{Cassette, Repositories, World, call, git};
 
 /// Status and path of each file that differs between the start and the commit.
@@ -111,6 +114,17 @@ fn c53_a_submodule_that_was_moved_or_removed_on_purpose_is_committed() {
 
 #[test]
 fn c53_submodules_of_the_same_owner_are_checked_out_where_that_is_configured() {
+    own_submodules(None);
+}
+
+#[test]
+fn c53_submodules_of_the_same_owner_are_checked_out_in_a_sandbox_too() {
+    if let Some(sandbox) = bubblewrap(&[]) {
+        own_submodules(Some(sandbox));
+    }
+}
+
+fn own_submodules(sandbox: Option<Bubblewrap>) {
     let repositories = Repositories::new();
     let deep = library(&repositories, "deep.git", "deep.txt");
     library(&repositories, "lib.git", "lib.txt");
@@ -138,7 +152,7 @@ fn c53_submodules_of_the_same_owner_are_checked_out_where_that_is_configured() {
             ("no-commit", "../lib.git", &foreign),
         ],
     );
-    let settings = Settings { own_submodules: true, ..repositories.settings() };
+    let settings = Settings { own_submodules: true, sandbox, ..repositories.settings() };
     let uuid = Uuid::new_v4();
     let workspace = repositories.prepare_with(&settings, uuid, "work").unwrap().workspace;
     let tree = workspace.tree();
@@ -218,6 +232,46 @@ fn c53_the_model_is_told_of_a_submodule_and_can_read_one_that_is_checked_out() {
         assert_eq!(world.history().results()[0], expected, "{configured}");
         assert!(world.comments("fix").contains("No file was changed."), "{}", world.comments("fix"));
     }
+}
+
+/// Private repositories on one host: the token opens those of the same owner, and the others see
+/// neither it nor us.
+#[test]
+fn c53_credentials_go_to_submodules_of_the_same_owner_alone() {
+    let view = |path: &str| call("text-editor_text_editor", json!({ "command": "view", "path": path }));
+    let job = Job::with(&Cassette::new().then(view("own")).then(view("foreign")).then(view("host")).finishes("x"));
+    job.world.configure("workspace: {submodules: same_owner}");
+    job.fake.add_repo("acme/lib");
+    job.fake.add_org("other");
+    job.fake.add_repo("other/lib");
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    host.set_nonblocking(true).unwrap();
+    let person = job.world.path("person");
+    git(job.world.path("").as_path(), &["init", "--quiet", "--initial-branch=main", "person"]);
+    let of = |repository: &str| job.fake.branch(repository, "main").unwrap();
+    let (own, foreign) = (of("acme/lib"), of("other/lib"));
+    let elsewhere = format!("http://{}/acme/lib.git", host.local_addr().unwrap());
+    let mut text = String::new();
+    for (path, url, sha) in
+        [("own", "../lib.git", &own), ("foreign", "../../other/lib", &foreign), ("host", &elsewhere, &own)]
+    {
+        text += &format!("[submodule \"{path}\"]\n\tpath = {path}\n\turl = {url}\n");
+        git(&person, &["update-index", "--add", "--cacheinfo", &format!("160000,{sha},{path}")]);
+    }
+    write(&person, ".gitmodules", text);
+    git(&person, &["add", ".gitmodules"]);
+    git(&person, &["commit", "--quiet", "--message", "submodules"]);
+    job.fake.git(REPO, &["fetch", "--quiet", person.to_str().unwrap(), "+main:main", "--update-head-ok"]);
+    job.world.run(&[]).expect(0);
+    job.world.assert_settled();
+    let history = job.world.history();
+    let absent = "(a submodule that is not checked out)";
+    assert_eq!(history.results()[..3], ["README\nadd.sh", absent, absent]);
+    let asked: Vec<String> = job.fake.log().iter().map(|one| one.request.line()).collect();
+    assert!(asked.iter().any(|line| line.contains("/acme/lib")), "{asked:?}");
+    assert!(!asked.iter().any(|line| line.contains("/other/")), "{asked:?}");
+    assert_eq!(host.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "another host was asked");
+    job.fake.assert_no_violations();
 }
 
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n";

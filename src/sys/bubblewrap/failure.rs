@@ -31,8 +31,8 @@ pub fn reason_and_remedy(stderr: &str, setting: impl Fn(&str) -> Option<String>)
     let last = last.strip_prefix("bwrap: ").unwrap_or(last).trim_end_matches('.');
     if !NAMESPACE_WORDS.iter().any(|words| stderr.contains(words)) {
         let hint = if last.contains("mount proc") {
-            "a container hides parts of /proc and allows no second one: run the agent on the machine itself, or use \
-             the container as the wall and set command_executor.backend to host"
+            "a container, or ProtectKernelTunables= of a systemd unit, hides parts of /proc and allows no second one: \
+             take that away, or let the container be the wall and set command_executor.backend to host"
         } else {
             "see whether `bwrap --ro-bind / / true` works for the user of the agent"
         };
