@@ -21,6 +21,7 @@ fn uuid(world: &World, place: &str) -> String {
     world.context(place).file_name().unwrap().to_str().unwrap().to_owned()
 }
 
+#[cfg(feature = "faults")]
 /// Every file below `dir` with its bytes and when it was written.
 fn snapshot(dir: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
     let mut found = Vec::new();
