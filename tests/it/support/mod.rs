@@ -3,6 +3,7 @@
 
 mod cassette;
 pub mod desk;
+pub mod fake_forge;
 pub mod fake_github;
 mod fake_model;
 mod fake_proxy;

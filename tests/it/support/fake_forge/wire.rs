@@ -1,4 +1,4 @@
-//! HTTP/1.1 as the fake speaks it: requests with Content-Length or chunks, answers with
+//! HTTP/1.1 as the fakes speak it: requests with Content-Length or chunks, answers with
 //! Content-Length, connections kept open.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -68,7 +68,7 @@ impl Reply {
 
     /// The bytes of the answer.
     pub fn encode(&self) -> Vec<u8> {
-        let mut head = format!("HTTP/1.1 {} {}\r\nserver: github.com\r\n", self.status, reason(self.status));
+        let mut head = format!("HTTP/1.1 {} {}\r\nserver: fake\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -88,6 +88,7 @@ fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         201 => "Created",
+        202 => "Accepted",
         204 => "No Content",
         301 => "Moved Permanently",
         304 => "Not Modified",
@@ -96,6 +97,7 @@ fn reason(status: u16) -> &'static str {
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
+        409 => "Conflict",
         410 => "Gone",
         415 => "Unsupported Media Type",
         422 => "Unprocessable Entity",
