@@ -193,3 +193,37 @@ fn chunks(reader: &mut BufReader<TcpStream>) -> Result<Option<Vec<u8>>, String> 
         }
     }
 }
+
+/// Undoes percent-encoding, once and strictly; a `+` is a space in queries only.
+pub fn decode(raw: &str, in_query: bool) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let mut rest = raw.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'%' => {
+                let pair = [rest.next().unwrap_or(b'?'), rest.next().unwrap_or(b'?')];
+                let digits = std::str::from_utf8(&pair).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
+                let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                bytes.push(value.ok_or_else(|| format!("bad percent-encoding in {raw:?}"))?);
+            }
+            b'+' if in_query => bytes.push(b' '),
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'#' | 0..=32 | 127.. => {
+                return Err(format!("a character that must be encoded in {raw:?}"));
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| format!("not UTF-8: {raw:?}"))
+}
+
+/// Percent-encodes one path segment.
+pub fn segment(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}

@@ -33,13 +33,13 @@ use std::collections::HashMap;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-pub use faults::{Fault, fits};
 pub use super::fake_forge::git::unbase64;
+pub use super::fake_forge::wire::{Host, Reply, Request};
+pub use faults::{Fault, fits};
 pub use json::segment;
 pub use people::Issue;
 pub use search::terms;
 pub use state::{Gone, Lock, Logged, Permission};
-pub use super::fake_forge::wire::{Host, Reply, Request};
 
 use super::fake_forge::server::{Act, Server, Service, lock};
 use super::fake_forge::{git, wire};
