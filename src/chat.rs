@@ -6,6 +6,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use crate::text::head_and_tail;
+
 use crate::text::without_controls;
 
 /// Arguments of a tool call: always an object.
@@ -131,6 +133,24 @@ pub fn estimate_tokens(text: &str) -> u64 {
         }
     }
     if all > 0 && japanese * 2 >= all { all / 2 } else { all / 4 }
+}
+
+/// `text` in at most `tokens` estimated tokens: head and tail, with a note of what is missing between
+/// them and, where given, `where_whole`.
+pub fn within_tokens(text: &str, tokens: u64, where_whole: Option<&str>) -> String {
+    let found = estimate_tokens(text);
+    if found <= tokens {
+        return text.to_owned();
+    }
+    let mut max_bytes = (text.len() as f64 * (tokens as f64 / found as f64)) as usize;
+    loop {
+        let cut = head_and_tail(text, max_bytes, where_whole);
+        // The share of Japanese, which counts double, can be larger in what is left.
+        if max_bytes == 0 || estimate_tokens(&cut) <= tokens {
+            return cut;
+        }
+        max_bytes = max_bytes * 9 / 10;
+    }
 }
 
 /// Checks a history as a strict server would, and says what is wrong with it.

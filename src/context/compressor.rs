@@ -10,9 +10,9 @@ use std::path::Path;
 
 use super::jsonl::write_scratch;
 use super::message_lines::{CurrentLine, Origin};
-use super::summary_request::{Parts, joined, request, transcribed, within};
+use super::summary_request::{Parts, joined, request, transcribed};
 use super::{NewSummary, TaskContext};
-use crate::chat::{Message, Role, Usage, estimate_tokens};
+use crate::chat::{Message, Role, Usage, estimate_tokens, within_tokens};
 use crate::error::{Kind, Result};
 use crate::ports::{FinishReason, Llm, Request};
 use crate::prompts::{Prompt, Prompts};
@@ -151,12 +151,12 @@ impl Compressor<'_> {
     ) -> Result<Option<(String, Option<Usage>)>> {
         let head = &context.messages.current()[..context.messages.head_len()];
         let task = head.iter().rfind(|message| message.role == Role::User).map_or("", |task| &task.content);
-        let task = within(task, request_tokens / 8, None);
+        let task = within_tokens(task, request_tokens / 8, None);
         let pieces: Vec<String> = context.messages.current()[replaced].iter().map(transcribed).collect();
         let mut room_tokens = request_tokens.saturating_sub(estimate_tokens(&task));
         let (mut done, mut summary, mut usage) = (0, String::new(), None::<Usage>);
         for _ in 0..MOST_REQUESTS {
-            let earlier = within(&summary, room_tokens / 2, None);
+            let earlier = within_tokens(&summary, room_tokens / 2, None);
             let (taken, conversation) = joined(&pieces[done..], room_tokens - estimate_tokens(&earlier));
             let parts =
                 Parts { task: &task, earlier: &earlier, conversation: &conversation, fence: &context.metadata.fence };

@@ -7,10 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{Contexts, Metadata, TaskDb};
-use crate::chat::estimate_tokens;
+use crate::chat::{estimate_tokens, within_tokens};
 use crate::sys::file;
 use crate::task::TaskId;
-use crate::text::{head, head_and_tail};
 
 /// An earlier task of the same item, as the database knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,9 +55,13 @@ impl Contexts {
         let dir = self.base_dir().join("completed").join(previous.uuid.to_string());
         let summary = text_of(&dir.join("final_summary.txt")).filter(|text| !text.trim().is_empty())?;
         // A quarter for the plans: what was reported in the end matters more than what was intended.
-        let planning_summary = truncated(&planning_summary(&dir), max_tokens / 4);
+        let planning_summary = within_tokens(&planning_summary(&dir), max_tokens / 4, None);
         let left = max_tokens.saturating_sub(estimate_tokens(&planning_summary));
-        Some(InheritanceContext { final_summary: truncated(summary.trim(), left), planning_summary, previous })
+        Some(InheritanceContext {
+            final_summary: within_tokens(summary.trim(), left, None),
+            planning_summary,
+            previous,
+        })
     }
 }
 
@@ -80,18 +83,4 @@ fn planning_summary(dir: &Path) -> String {
         Some(format!("{} ({}):\n{}", plan.plan_type, plan.created_at, content.trim()))
     });
     paragraphs.collect::<Vec<_>>().join("\n\n")
-}
-
-/// `text` in at most `max_tokens` estimated tokens, and told where it is cut.
-fn truncated(text: &str, max_tokens: u64) -> String {
-    let mut max_bytes = text.len();
-    let mut cut = text.to_owned();
-    // The estimate depends on what is left, so it may take more than one cut.
-    while estimate_tokens(&cut) > max_tokens {
-        let share = max_tokens as f64 / estimate_tokens(&cut) as f64;
-        let fewer = (max_bytes as f64 * share) as usize;
-        max_bytes = fewer.min(max_bytes.saturating_sub(1));
-        cut = if max_bytes < 200 { head(text, max_bytes).to_owned() } else { head_and_tail(text, max_bytes, None) };
-    }
-    cut
 }

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use super::TaskContext;
-use super::summary_request::within;
-use crate::chat::{Message, Role};
+use crate::chat::{Message, Role, within_tokens};
 use crate::error::Result;
 use crate::text::head_and_tail;
 
@@ -56,7 +55,7 @@ fn shortened(
         let before = message.estimated_tokens();
         let shorter = if message.role == Role::Tool {
             let most = RESULT_TOKENS.max(before.saturating_sub(excess));
-            Message { content: within(&message.content, most, where_whole(index).as_deref()), ..message.clone() }
+            Message { content: within_tokens(&message.content, most, where_whole(index).as_deref()), ..message.clone() }
         } else {
             with_short_arguments(message)
         };

@@ -3,19 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::chat::{Message, Role, estimate_tokens};
+use crate::chat::{Message, Role, estimate_tokens, within_tokens};
 use crate::prompts::{Prompt, Prompts};
-use crate::text::{fenced, head_and_tail};
-
-/// `text` shortened in its middle to about `tokens` estimated tokens. `where_whole` says where the
-/// whole of it is.
-pub(super) fn within(text: &str, tokens: u64, where_whole: Option<&str>) -> String {
-    let found = estimate_tokens(text);
-    if found <= tokens {
-        return text.to_owned();
-    }
-    head_and_tail(text, (text.len() as f64 * (tokens as f64 / found as f64)) as usize, where_whole)
-}
+use crate::text::fenced;
 
 /// A message as text.
 pub(super) fn transcribed(message: &Message) -> String {
@@ -43,7 +33,7 @@ pub(super) fn joined(pieces: &[String], tokens: u64) -> (usize, String) {
             text.push_str("\n\n");
         }
         // One piece alone may be too long for any request.
-        text.push_str(&within(piece, left, None));
+        text.push_str(&within_tokens(piece, left, None));
         left = left.saturating_sub(needed);
         taken += 1;
     }

@@ -10,7 +10,7 @@ use super::compaction::Compaction;
 use super::error_limits::ErrorLimits;
 use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 use super::reply::{self, Fate, PreparedCall};
-use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens};
+use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens, within_tokens};
 use crate::context::{CompressionSettings, Parking, TaskContext, ToolRecord};
 use crate::control::{Control, Directive};
 use crate::error::Result;
@@ -18,7 +18,7 @@ use crate::ports::{Llm, Reply, Request, ToolResult};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::fault;
 use crate::task::Outcome;
-use crate::text::{Redactor, head, head_and_tail, json_without_nul, without_controls};
+use crate::text::{Redactor, head, json_without_nul, without_controls};
 use crate::tools::{Toolbox, finish};
 
 /// How the loop ended.
@@ -253,21 +253,7 @@ impl AgentLoop<'_, '_> {
         if estimate_tokens(&noted) <= self.result_cap_tokens {
             return Ok(noted);
         }
-        Ok(within_tokens(&text, self.result_cap_tokens, &path))
-    }
-}
-
-/// Head and tail of `text` in at most `cap` estimated tokens.
-fn within_tokens(text: &str, cap: u64, where_whole: &str) -> String {
-    let share = cap as f64 / estimate_tokens(text) as f64;
-    let mut max_bytes = (text.len() as f64 * share) as usize;
-    loop {
-        let cut = head_and_tail(text, max_bytes, Some(where_whole));
-        // The share of Japanese, which counts double, can be larger in what is left.
-        if estimate_tokens(&cut) <= cap {
-            return cut;
-        }
-        max_bytes = max_bytes * 9 / 10;
+        Ok(within_tokens(&text, self.result_cap_tokens, Some(&path)))
     }
 }
 

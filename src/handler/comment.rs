@@ -20,13 +20,13 @@ const LONGEST_COMMAND_BYTES: usize = 200;
 pub struct CommentFacts<'a> {
     /// The texts.
     pub prompts: &'a Prompts,
-    /// What was done, and what it took.
+    /// The task: its commands, numbers and marker.
     pub context: &'a TaskContext,
-    /// How it ended.
+    /// The decision and what came of it.
     pub outcome: &'a OutcomeFile,
-    /// Who worked.
+    /// The model that worked.
     pub model: &'a ModelProfile,
-    /// What to set to ask again.
+    /// The labels that the comment names.
     pub labels: &'a Labels,
     /// Commands could be run.
     pub has_commands: bool,

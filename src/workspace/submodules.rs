@@ -77,7 +77,7 @@ impl Workspace {
 
     /// Path, URL as written and commit of each submodule.
     fn submodules_of(&self, superproject: &Superproject) -> Result<Vec<(String, String, String)>> {
-        let git = Git::in_tree(&self.dir.join(&superproject.dir), &self.settings);
+        let git = Git::in_fresh_tree(&self.dir.join(&superproject.dir), &self.settings);
         let blob = format!("{}:.gitmodules", superproject.sha);
         let pattern = r"^submodule\..*\.(path|url)$";
         let written = git.finish(["config", "--blob", &blob, "--null", "--get-regexp", pattern])?;
@@ -121,7 +121,7 @@ impl Workspace {
         let args = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=", PART, &dir];
         Git::without_configuration(&self.dir, &self.settings).run(&what, args)?;
         file::remove_dir(&part)?;
-        let module = Git::in_tree(&self.dir.join(&dir), &self.settings);
+        let module = Git::in_fresh_tree(&self.dir.join(&dir), &self.settings);
         identify(&module, &self.settings, &what)?;
         module.run(&what, ["checkout", "--quiet", "--detach", sha]).map(drop)
     }

@@ -1,6 +1,6 @@
 //! The token estimate of the first seed, and each rule of `check_history` broken once.
 
-use coding_agent::chat::{Message, Role, ToolCall, check_history, estimate_tokens, is_wire_name};
+use coding_agent::chat::{Message, Role, ToolCall, check_history, estimate_tokens, is_wire_name, within_tokens};
 
 #[test]
 fn token_estimate() {
@@ -51,6 +51,24 @@ fn token_estimate_at_the_borders_of_the_japanese_ranges() {
     for (code, is_japanese) in table {
         let text = char::from_u32(*code).unwrap().to_string().repeat(8);
         assert_eq!(estimate_tokens(&text), if *is_japanese { 4 } else { 2 }, "U+{code:04X}");
+    }
+}
+
+#[test]
+fn a_text_is_cut_to_a_number_of_tokens() {
+    let mixed = format!("{}{}", "日本語".repeat(400), "words and lines\n".repeat(400));
+    let texts = ["x".repeat(9000), "日本".repeat(3000), mixed.clone(), mixed.chars().rev().collect()];
+    for text in &texts {
+        for tokens in [0, 1, 20, 100, 1000, 1_000_000] {
+            let cut = within_tokens(text, tokens, None);
+            assert!(estimate_tokens(&cut) <= tokens, "{tokens}");
+            assert_eq!(cut == *text, estimate_tokens(text) <= tokens);
+            let said = within_tokens(text, tokens, Some("/outputs/4.txt"));
+            assert!(estimate_tokens(&said) <= tokens);
+            if (100..10_000).contains(&tokens) {
+                assert!(said.contains("the whole is in /outputs/4.txt"), "{tokens}: {said}");
+            }
+        }
     }
 }
 

@@ -55,7 +55,7 @@ fn with_a_query_each_repository_is_searched() {
     job.world.write("config.yaml", &config);
     job.world.run(&[]).expect(0);
     job.assert_done("query");
-    assert_eq!(job.fake.count("GET /search/issues"), 2);
+    assert_eq!(job.fake.count("GET /search/issues"), 4, "issues and pull requests of each");
 }
 
 #[test]
