@@ -166,7 +166,8 @@ impl Gitlab {
 
     /// Names of the item's labels that are `label`, whatever their case: GitLab tells them apart, we do not.
     fn labels_like(&self, key: &TaskKey, label: &str) -> Result<Option<Vec<String>>> {
-        let Some(item) = self.read(key)? else { return Ok(None) };
+        let read = self.read(key).map_err(|error| error.prefixed(&format!("cannot look at the label `{label}`: ")));
+        let Some(item) = read? else { return Ok(None) };
         let is_like = |name: &String| name.to_lowercase() == label.to_lowercase();
         Ok(Some(item.labels.into_iter().filter(is_like).collect()))
     }
