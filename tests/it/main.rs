@@ -31,6 +31,7 @@ mod github_recorded;
 mod gitlab;
 mod gitlab_faults;
 mod gitlab_requests;
+mod hooks;
 mod hostile;
 mod inheritance;
 mod io_faults;
