@@ -9,7 +9,7 @@ use crate::cli::Mode;
 use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, Submodules, TaskSource};
 use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
-use crate::forge::{Github, GithubSettings, Local};
+use crate::forge::{Github, GithubSettings, Gitlab, GitlabSettings, Local};
 use crate::handler::{Settings, ToolSet, ToolSource};
 use crate::llm::{OpenAi, OpenAiSettings, Replay};
 use crate::ports::{Forge, Llm, ModelProfile, TaskQueue};
@@ -140,7 +140,23 @@ impl Setup {
                 };
                 Ok(Box::new(Github::connect(settings, client)?))
             }
-            TaskSource::Gitlab => Err(Error::bug("task source `gitlab` passed the configuration")),
+            TaskSource::Gitlab => {
+                let gitlab = self.config.gitlab.clone();
+                let token = gitlab.personal_access_token.ok_or_else(|| {
+                    Error::host("no token for GitLab is set").hint("put one into GITLAB_PERSONAL_ACCESS_TOKEN")
+                })?;
+                let client = self.http_client(&gitlab.api_url, FORGE_TIMEOUT_SECONDS)?;
+                let settings = GitlabSettings {
+                    api_url: gitlab.api_url,
+                    token,
+                    bot_name: gitlab.bot_name,
+                    labels: self.labels(),
+                    repositories: gitlab.repositories,
+                    assignee: gitlab.assignee,
+                    query: gitlab.query,
+                };
+                Ok(Box::new(Gitlab::connect(settings, client)?))
+            }
         }
     }
 

@@ -32,6 +32,14 @@ pub trait Fixture {
     fn missing_key(&self) -> TaskKey;
     /// All the forge holds; equal when nothing was written.
     fn raw_snapshot(&self) -> Vec<(String, Vec<u8>)>;
+    /// Whether the name of a label can hold a comma.
+    fn labels_take_commas(&self) -> bool {
+        true
+    }
+    /// Whether a list of items with a label leaves out those whose label is written in another case.
+    fn lists_tell_case(&self) -> bool {
+        false
+    }
 }
 
 /// Labels that trip up URLs, YAML and comparisons.
@@ -80,10 +88,11 @@ pub fn candidates_are_open_items_with_the_bot_label(fixture: &mut dyn Fixture) {
     let closed = fixture.add_item("six", "b", &[&bot], "alice");
     fixture.close(&closed);
     let found = fixture.forge().candidates().unwrap().keys;
-    assert!(found.contains(&wanted) && found.contains(&shouted), "{found:?}");
-    assert_eq!(found.len(), 2, "{found:?}");
+    let others = if fixture.lists_tell_case() { vec![] } else { vec![shouted] };
+    assert!(found.contains(&wanted) && others.iter().all(|other| found.contains(other)), "{found:?}");
+    assert_eq!(found.len(), 1 + others.len(), "{found:?}");
     fixture.forge().remove_label(&wanted, &bot).unwrap();
-    assert_eq!(fixture.forge().candidates().unwrap().keys, [shouted]);
+    assert_eq!(fixture.forge().candidates().unwrap().keys, others);
 }
 
 pub fn candidates_of_an_empty_forge_are_none(fixture: &mut dyn Fixture) {
@@ -142,16 +151,18 @@ pub fn a_closed_item_says_so_and_can_still_be_written_to(fixture: &mut dyn Fixtu
 
 pub fn labels_change_one_by_one(fixture: &mut dyn Fixture) {
     let key = fixture.add_item("t", "b", &["keep"], "alice");
-    for (n, label) in ODD_LABELS.iter().enumerate() {
+    let odd: Vec<&str> =
+        ODD_LABELS.into_iter().filter(|label| fixture.labels_take_commas() || !label.contains(',')).collect();
+    for (n, label) in odd.iter().enumerate() {
         fixture.forge().add_label(&key, label).unwrap();
         let item = item(fixture, &key);
         assert_eq!(item.labels.len(), n + 2, "{label}: {:?}", item.labels);
         assert!(item.has_label(label), "{label}: {:?}", item.labels);
     }
-    for (n, label) in ODD_LABELS.iter().enumerate() {
+    for (n, label) in odd.iter().enumerate() {
         fixture.forge().remove_label(&key, label).unwrap();
         let item = item(fixture, &key);
-        assert_eq!(item.labels.len(), ODD_LABELS.len() - n, "{label}: {:?}", item.labels);
+        assert_eq!(item.labels.len(), odd.len() - n, "{label}: {:?}", item.labels);
         assert!(!item.has_label(label), "{label}: {:?}", item.labels);
     }
     assert_eq!(item(fixture, &key).labels, ["keep"]);

@@ -1,26 +1,17 @@
 //! Requests to GitHub: headers, pages, rate limits, retries, and what an error means. Knows no task.
 //! A read may be repeated; a write is never repeated here, since nobody knows whether it took effect.
 
-use std::time::Duration;
-
 use serde::de::DeserializeOwned;
 
+use super::super::rest::{MOST_BODY_BYTES, MOST_PAGES, TRIES, elsewhere, next_link, path_of, patiently};
 use super::wire::ErrorBody;
 use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
-use crate::sys::http::{HttpClient, HttpRequest, HttpResponse, origin, same_origin};
-use crate::sys::{clock, signal};
+use crate::sys::clock;
+use crate::sys::http::{HttpClient, HttpRequest, HttpResponse, same_origin};
 
-/// Tries of one request in all.
-const TRIES: u32 = 4;
-/// A longer wait ends the pass instead.
-const LONGEST_SLEEP_MS: u64 = 60_000;
 /// The wait GitHub asks for at a secondary limit that names none ("Best practices for using the REST API").
 const SECONDARY_WAIT_MS: u64 = 60_000;
-/// An answer larger than this is none of GitHub's.
-const MOST_BODY_BYTES: u64 = 64 << 20;
-/// Pages of one list; with 100 items each nobody has more.
-const MOST_PAGES: usize = 1000;
 
 /// The REST API with our token.
 pub struct Api {
@@ -95,11 +86,8 @@ impl Api {
             }
             pages.push(answer.json()?);
             next = answer.response.header("link").and_then(next_link).map(str::to_owned);
-            if next.as_deref().is_some_and(|url| !same_origin(url, &self.base)) {
-                return Err(Error::task(format!(
-                    "{what}: the next page is on another host, `{}`",
-                    next.as_deref().map_or("", origin)
-                )));
+            if let Some(url) = next.as_deref().filter(|url| !same_origin(url, &self.base)) {
+                return Err(elsewhere(what, url));
             }
             if pages.len() == MOST_PAGES {
                 log::warn!("{what}: the list has more than {MOST_PAGES} pages; the rest is left out");
@@ -116,7 +104,7 @@ impl Api {
     pub fn write(&self, method: &str, path: &str, body: Option<&serde_json::Value>) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
         let body = body.map(|body| body.to_string().into_bytes());
-        self.patiently(1, || self.once(method, &url, body.as_deref()))
+        patiently(1, || self.once(method, &url, body.as_deref()))
     }
 
     /// A write that may be repeated, because doing it twice is doing it once.
@@ -126,38 +114,11 @@ impl Api {
     pub fn write_idempotent(&self, method: &str, path: &str, body: Option<&serde_json::Value>) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
         let body = body.map(|body| body.to_string().into_bytes());
-        self.patiently(TRIES, || self.once(method, &url, body.as_deref()))
+        patiently(TRIES, || self.once(method, &url, body.as_deref()))
     }
 
     fn get_url(&self, url: &str) -> Result<Answer> {
-        self.patiently(TRIES, || self.once("GET", url, None))
-    }
-
-    /// Repeats after passing faults, `tries` in all; short waits for a limit do not count.
-    fn patiently(&self, tries: u32, send: impl Fn() -> Result<Answer>) -> Result<Answer> {
-        let (mut tried, mut waited) = (1, 0);
-        loop {
-            let error = match send() {
-                Err(error) if error.kind() == Kind::Later && !signal::termination_requested() => error,
-                done => return done,
-            };
-            let wait_ms = match error.not_before_ms() {
-                Some(until_ms) => {
-                    waited += 1;
-                    until_ms.saturating_sub(clock::now_ms())
-                }
-                None => {
-                    tried += 1;
-                    let backoff = 500 << tried;
-                    backoff + clock::now_ms() % (backoff / 4)
-                }
-            };
-            if tried > tries || waited > 3 || wait_ms > LONGEST_SLEEP_MS {
-                return Err(error);
-            }
-            log::info!("{error:#}; trying again in {wait_ms} ms");
-            clock::sleep(Duration::from_millis(wait_ms));
-        }
+        patiently(TRIES, || self.once("GET", url, None))
     }
 
     fn once(&self, method: &str, url: &str, body: Option<&[u8]>) -> Result<Answer> {
@@ -214,22 +175,4 @@ fn limited_until(answer: &Answer) -> Option<u64> {
     let secondary =
         answer.status == 429 || answer.error.says("secondary rate limit") || answer.error.says("abuse detection");
     secondary.then(|| now_ms + SECONDARY_WAIT_MS)
-}
-
-/// The URL of `rel="next"` in a Link header (RFC 8288); parameters in any order.
-pub(super) fn next_link(header: &str) -> Option<&str> {
-    header.split(',').find_map(|link| {
-        let (url, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
-        let is_next = parameters.split(';').any(|parameter| {
-            parameter.trim().split_once('=').is_some_and(|(name, value)| {
-                name.trim() == "rel" && value.trim().trim_matches('"').split(' ').any(|rel| rel == "next")
-            })
-        });
-        is_next.then_some(url)
-    })
-}
-
-fn path_of(url: &str) -> &str {
-    let path = &url[origin(url).len()..];
-    path.split('?').next().unwrap_or(path)
 }

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::rest::{marker, write_once};
 use crate::config::Secret;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::ports::{
     Candidates, Comment, Credential, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
 };
-use crate::sys::clock;
 use crate::sys::http::HttpClient;
 use crate::task::{Labels, TaskKey};
 use crate::text::percent_encoded;
@@ -27,8 +27,6 @@ use wire::{IssueComment, Permission, Repository, User, login};
 
 /// GitHub's limit for the body of a comment or pull request, in characters.
 const BODY_LIMIT_CHARS: usize = 65_536;
-/// Tries of a write that is looked up in between.
-const WRITE_TRIES: u32 = 3;
 /// Associations that say "may write" where the permission cannot be asked (decisions of the design).
 const WRITING_ASSOCIATIONS: [&str; 3] = ["OWNER", "MEMBER", "COLLABORATOR"];
 
@@ -134,33 +132,12 @@ impl Github {
 
     /// Our comment with the same hidden marker, if it is there.
     fn same_comment(&self, key: &TaskKey, body: &str) -> Result<Option<String>> {
-        let marker = body.lines().rfind(|line| line.starts_with("<!-- coding-agent:"));
-        let Some(marker) = marker else { return Ok(None) };
+        let Some(marker) = marker(body) else { return Ok(None) };
         let ours = self.raw_comments(key)?.into_iter().find(|comment| {
             comment.body.as_deref().is_some_and(|body| body.contains(marker))
                 && login(comment.user.as_ref()).eq_ignore_ascii_case(&self.bot_login)
         });
         Ok(ours.map(|comment| comment.id.to_string()))
-    }
-
-    /// A write that must not happen twice: after an answer we did not get, `look` says whether it did.
-    fn write_once<T>(&self, write: impl Fn() -> Result<T>, look: impl Fn() -> Result<Option<T>>) -> Result<T> {
-        let mut tried = 1;
-        loop {
-            let error = match write() {
-                Err(error) if error.kind() == Kind::Later && error.not_before_ms().is_none() => error,
-                done => return done,
-            };
-            if let Some(found) = look()? {
-                log::info!("{error}, but it took effect");
-                return Ok(found);
-            }
-            if tried == WRITE_TRIES {
-                return Err(error);
-            }
-            clock::sleep(Duration::from_secs(1 << tried));
-            tried += 1;
-        }
     }
 
     /// A repository by `owner/repo`; refused when it takes nothing.
@@ -282,7 +259,7 @@ impl Forge for Github {
             }
             Ok(answer.json::<IssueComment>()?.id.to_string())
         };
-        self.write_once(write, || self.same_comment(key, body))
+        write_once(write, || self.same_comment(key, body))
     }
 
     fn update_comment(&self, key: &TaskKey, id: &str, body: &str) -> Result<()> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
+use super::super::rest::write_once;
 use super::api::Answer;
 use super::wire::{Pull, Review, ReviewComment, login};
 use super::{Github, place};
@@ -44,7 +45,7 @@ impl Github {
             }
             answer.json::<Pull>().map(PullRequest::from)
         };
-        self.write_once(write, || self.find_pull(key, &request.head, "open"))
+        write_once(write, || self.find_pull(key, &request.head, "open"))
     }
 
     fn post_pull(&self, key: &TaskKey, request: &NewPullRequest, draft: bool) -> Result<Answer> {

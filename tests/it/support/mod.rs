@@ -3,10 +3,13 @@
 
 mod cassette;
 pub mod desk;
+pub mod fake_forge;
 pub mod fake_github;
+pub mod fake_gitlab;
 mod fake_model;
 mod fake_proxy;
 pub mod github_job;
+pub mod gitlab_job;
 mod history;
 pub mod http_server;
 mod random;

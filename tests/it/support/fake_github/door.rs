@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::state::{Hub, Permission, Repo};
 use super::table::{self, Call, Kind, Row};
-use super::wire::{Reply, Request};
+use super::wire::{Reply, Request, decode};
 
 /// A request that passed the door.
 pub struct Asked<'a> {
@@ -284,28 +284,6 @@ fn body(hub: &mut Hub, request: &Request, row: &Row) -> Result<Value, Reply> {
         return Err(refuse(422, &format!("Invalid request.\n\n{problem}")));
     }
     Ok(value)
-}
-
-/// Undoes percent-encoding, once and strictly; a `+` is a space in queries only.
-pub fn decode(raw: &str, in_query: bool) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let mut rest = raw.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'%' => {
-                let pair = [rest.next().unwrap_or(b'?'), rest.next().unwrap_or(b'?')];
-                let digits = std::str::from_utf8(&pair).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
-                let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-                bytes.push(value.ok_or_else(|| format!("bad percent-encoding in {raw:?}"))?);
-            }
-            b'+' if in_query => bytes.push(b' '),
-            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'#' | 0..=32 | 127.. => {
-                return Err(format!("a character that must be encoded in {raw:?}"));
-            }
-            _ => bytes.push(byte),
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| format!("not UTF-8: {raw:?}"))
 }
 
 /// Whether decoded text still looks encoded, and is not the name of a label that really is so.

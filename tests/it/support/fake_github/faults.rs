@@ -1,90 +1,9 @@
-//! Failures on order: which request, how often, and what goes wrong with it.
+//! What GitHub answers when something is ordered to go wrong.
 
 use serde_json::json;
 
-use super::wire::{Host, Reply, Request};
-
-/// What goes wrong. All but the `AfterEffect` ones and `Truncated` leave the state untouched.
-#[derive(Debug, Clone)]
-pub enum Fault {
-    /// Answers with this status and a message of GitHub's kind.
-    Status(u16),
-    /// Answers this.
-    Answer(Reply),
-    /// Closes the connection instead of answering.
-    Reset,
-    /// Does what was asked, then answers 502 with a page of HTML.
-    AfterEffect502,
-    /// Does what was asked, then closes the connection.
-    AfterEffectReset,
-    /// Does what was asked, promises the whole answer, sends half and closes the connection.
-    Truncated,
-    /// The hourly limit is used up: nothing remains until `reset` (seconds since the epoch).
-    Primary { status: u16, reset: i64 },
-    /// Too much at once; the wait is a header or only a sentence.
-    Secondary { status: u16, retry_after: Option<u64> },
-}
-
-/// A rule: the requests it meets and how many of them are left to meet.
-#[derive(Debug)]
-struct Rule {
-    pattern: String,
-    skip: u64,
-    left: u64,
-    fault: Fault,
-}
-
-/// The pattern of every request to the API.
-pub const ANY_CALL: &str = "api";
-
-#[derive(Debug, Default)]
-pub struct Faults {
-    rules: Vec<Rule>,
-}
-
-impl Faults {
-    pub fn add(&mut self, pattern: &str, skip: u64, left: u64, fault: Fault) {
-        self.rules.push(Rule { pattern: pattern.to_owned(), skip, left, fault });
-    }
-
-    pub fn clear(&mut self) {
-        self.rules.clear();
-    }
-
-    pub fn pending(&self) -> usize {
-        self.rules.iter().filter(|rule| rule.left > 0 && rule.left < u64::MAX).count()
-    }
-
-    /// The fault of this request; the first rule that fits is used up by one.
-    pub fn take(&mut self, request: &Request) -> Option<Fault> {
-        let line = format!("{} {}", request.method, request.path);
-        for rule in self.rules.iter_mut().filter(|rule| rule.left > 0) {
-            let any_call = rule.pattern == ANY_CALL && request.host == Host::Api;
-            if !any_call && !fits(&rule.pattern, &line) {
-                continue;
-            }
-            if rule.skip > 0 {
-                rule.skip -= 1;
-                continue;
-            }
-            if rule.left < u64::MAX {
-                rule.left -= 1;
-            }
-            return Some(rule.fault.clone());
-        }
-        None
-    }
-}
-
-/// Whether `text` is `pattern`, where `*` stands for anything.
-pub fn fits(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
-            text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| fits(rest, &text[at..]))
-        }),
-    }
-}
+pub use super::super::fake_forge::faults::{ANY_CALL, Fault, Faults, fits};
+use super::wire::Reply;
 
 /// The answer a fault gives in place of the real one, where it gives one.
 pub fn answer(fault: &Fault) -> Option<Reply> {

@@ -1,5 +1,6 @@
 //! Shapes of GitHub's answers: users, repositories, labels, issues, comments, events.
 
+pub use super::wire::segment;
 use serde_json::{Map, Value, json};
 
 use super::state::{Comment, Event, Gone, Hub, Item, Label, Lock, Permission, Repo, same};
@@ -8,18 +9,6 @@ use super::state::{Comment, Event, Gone, Hub, Item, Label, Lock, Permission, Rep
 pub fn stamp(seconds: i64) -> String {
     let time = chrono::DateTime::from_timestamp(seconds, 0).expect("a time within bounds");
     time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// Percent-encodes one path segment.
-pub fn segment(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 fn node(id: u64) -> String {

@@ -16,7 +16,7 @@
 mod door;
 mod faults;
 pub mod fixture;
-mod git;
+mod git_door;
 mod issues;
 mod json;
 mod look;
@@ -28,44 +28,43 @@ mod rate;
 mod search;
 mod state;
 mod table;
-pub mod wire;
 
 use std::collections::HashMap;
-use std::io::{BufReader, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use super::fake_forge::git::unbase64;
+pub use super::fake_forge::wire::{Host, Reply, Request};
 pub use faults::{Fault, fits};
-pub use git::unbase64;
 pub use json::segment;
 pub use people::Issue;
 pub use search::terms;
 pub use state::{Gone, Lock, Logged, Permission};
-pub use wire::{Host, Reply, Request};
 
+use super::fake_forge::server::{Act, Server, Service, lock};
+use super::fake_forge::{git, wire};
 use state::Hub;
 use table::Call;
 
 /// A server of its own for one test.
 pub struct FakeGithub {
     shared: Arc<Shared>,
-    addresses: Vec<String>,
+    server: Option<Server>,
     _git: tempfile::TempDir,
 }
 
 struct Shared {
     hub: Mutex<Hub>,
-    /// Open connections, to be closed at the end.
-    open: Mutex<Vec<TcpStream>>,
-    over: AtomicBool,
 }
 
-/// What to do with a connection after a request.
-enum Act {
-    Send(Vec<u8>),
-    /// Sends this much and closes.
-    Cut(Vec<u8>),
+impl Service for Shared {
+    fn exchange(&self, request: Request) -> Act {
+        exchange(self, request)
+    }
+
+    fn violate(&self, text: String) {
+        lock(&self.hub).violate(text);
+    }
 }
 
 impl FakeGithub {
@@ -103,13 +102,9 @@ impl FakeGithub {
             log: Vec::new(),
             violations: Vec::new(),
         };
-        let shared =
-            Arc::new(Shared { hub: Mutex::new(hub), open: Mutex::new(Vec::new()), over: AtomicBool::new(false) });
-        for (host, listener) in listeners {
-            let shared = Arc::clone(&shared);
-            std::thread::spawn(move || accept(&shared, host, &listener));
-        }
-        let fake = Self { shared, addresses, _git: git };
+        let shared = Arc::new(Shared { hub: Mutex::new(hub) });
+        let server = Server::start(listeners.into(), Arc::clone(&shared) as Arc<dyn Service>);
+        let fake = Self { shared, server: Some(server), _git: git };
         fake.add_token(fake.token(), fake.bot(), false);
         fake
     }
@@ -215,66 +210,11 @@ impl FakeGithub {
 
 impl Drop for FakeGithub {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::SeqCst);
-        for address in &self.addresses {
-            drop(TcpStream::connect(address));
-        }
-        for stream in lock(&self.shared.open).drain(..) {
-            drop(stream.shutdown(Shutdown::Both));
-        }
+        drop(self.server.take());
         if !std::thread::panicking() {
             self.assert_no_violations();
         }
     }
-}
-
-/// A panic in one connection must not hide behind poison in the others.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn accept(shared: &Arc<Shared>, host: Host, listener: &TcpListener) {
-    for stream in listener.incoming() {
-        if shared.over.load(Ordering::SeqCst) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        if let Ok(copy) = stream.try_clone() {
-            lock(&shared.open).push(copy);
-        }
-        let shared = Arc::clone(shared);
-        std::thread::spawn(move || converse(&shared, host, stream));
-    }
-}
-
-fn converse(shared: &Shared, host: Host, stream: TcpStream) {
-    drop(stream.set_nodelay(true));
-    let Ok(mut writer) = stream.try_clone() else { return };
-    let mut reader = BufReader::new(stream);
-    while let Some(request) = wire::read(&mut reader, host) {
-        let act = match request {
-            Ok(request) => {
-                // A fault of the fake itself must fail the test, not look like a broken connection.
-                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| exchange(shared, request)));
-                outcome.unwrap_or_else(|_| {
-                    lock(&shared.hub).violate("the fake itself panicked; see above".to_owned());
-                    Act::Cut(Vec::new())
-                })
-            }
-            Err(why) => {
-                lock(&shared.hub).violate(format!("not HTTP: {why}"));
-                Act::Cut(Reply::new(400, "text/plain", why).encode())
-            }
-        };
-        let (bytes, more) = match act {
-            Act::Send(bytes) => (bytes, true),
-            Act::Cut(bytes) => (bytes, false),
-        };
-        if writer.write_all(&bytes).is_err() || !more {
-            break;
-        }
-    }
-    drop(writer.shutdown(Shutdown::Both));
 }
 
 fn exchange(shared: &Shared, request: Request) -> Act {
@@ -290,7 +230,7 @@ fn exchange(shared: &Shared, request: Request) -> Act {
         None if request.host == Host::Api => Some(api(&mut hub, &request)),
         None => {
             let root = hub.git_root.clone();
-            let pass = git::admit(&mut hub, &request);
+            let pass = git_door::admit(&mut hub, &request);
             drop(hub);
             let reply = pass.map_or_else(|refusal| refusal, |pass| git::serve(&root, &pass, &request));
             hub = lock(&shared.hub);

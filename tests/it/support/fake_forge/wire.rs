@@ -1,4 +1,4 @@
-//! HTTP/1.1 as the fake speaks it: requests with Content-Length or chunks, answers with
+//! HTTP/1.1 as the fakes speak it: requests with Content-Length or chunks, answers with
 //! Content-Length, connections kept open.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -68,7 +68,7 @@ impl Reply {
 
     /// The bytes of the answer.
     pub fn encode(&self) -> Vec<u8> {
-        let mut head = format!("HTTP/1.1 {} {}\r\nserver: github.com\r\n", self.status, reason(self.status));
+        let mut head = format!("HTTP/1.1 {} {}\r\nserver: fake\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -88,6 +88,7 @@ fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         201 => "Created",
+        202 => "Accepted",
         204 => "No Content",
         301 => "Moved Permanently",
         304 => "Not Modified",
@@ -96,6 +97,7 @@ fn reason(status: u16) -> &'static str {
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
+        409 => "Conflict",
         410 => "Gone",
         415 => "Unsupported Media Type",
         422 => "Unprocessable Entity",
@@ -190,4 +192,38 @@ fn chunks(reader: &mut BufReader<TcpStream>) -> Result<Option<Vec<u8>>, String> 
             return Ok(Some(bytes));
         }
     }
+}
+
+/// Undoes percent-encoding, once and strictly; a `+` is a space in queries only.
+pub fn decode(raw: &str, in_query: bool) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let mut rest = raw.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'%' => {
+                let pair = [rest.next().unwrap_or(b'?'), rest.next().unwrap_or(b'?')];
+                let digits = std::str::from_utf8(&pair).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
+                let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                bytes.push(value.ok_or_else(|| format!("bad percent-encoding in {raw:?}"))?);
+            }
+            b'+' if in_query => bytes.push(b' '),
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'#' | 0..=32 | 127.. => {
+                return Err(format!("a character that must be encoded in {raw:?}"));
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| format!("not UTF-8: {raw:?}"))
+}
+
+/// Percent-encodes one path segment.
+pub fn segment(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }

@@ -1,0 +1,142 @@
+//! Which issues and merge requests ask for work: those of the projects and groups that are configured, or of
+//! everything the account may push to. Never those of strangers, who use the same label.
+
+use std::collections::HashMap;
+
+use super::GitlabSettings;
+use super::api::Api;
+use super::wire::{DEVELOPER, Issuable, Project};
+use crate::error::{Error, Kind, Result};
+use crate::ports::Candidates;
+use crate::task::TaskKey;
+use crate::text::percent_encoded;
+
+/// Paths of the projects the account may push to, by id.
+type OurProjects = HashMap<u64, String>;
+
+/// Open items with the bot label. Collected whole before anything is done about them: labels that change while
+/// pages are read would shift the rest.
+pub fn candidates(api: &Api, settings: &GitlabSettings) -> Result<Candidates> {
+    let mut search = Search { api, settings, ours: OurProjects::new(), found: Candidates::default() };
+    if settings.repositories.is_empty() {
+        search.ours = our_projects(api)?;
+        search.list("")?;
+        return Ok(search.found);
+    }
+    for name in &settings.repositories {
+        let path = plain_path(name);
+        match search.configured(&path) {
+            // One wrong name must not keep the others from being worked on.
+            Err(error) if error.kind() == Kind::Task => {
+                let fault = Error::host(error.sentence());
+                search.found.faults.push(fault.hint("check gitlab.repositories and the rights of the account"));
+            }
+            done => done?,
+        }
+    }
+    Ok(search.found)
+}
+
+/// A path as people write it, also when they have encoded its slashes already (case C26).
+pub fn plain_path(name: &str) -> String {
+    name.replace("%2F", "/").replace("%2f", "/")
+}
+
+/// What the token may push to; `min_access_level` counts roles from groups and shares too.
+fn our_projects(api: &Api) -> Result<OurProjects> {
+    let query = format!("membership=true&min_access_level={DEVELOPER}&archived=false&simple=true");
+    let projects: Vec<Project> = api.get_all("cannot list the projects of the token", "/projects", &query)?;
+    Ok(projects.into_iter().map(|project| (project.id, project.path_with_namespace)).collect())
+}
+
+struct Search<'a> {
+    api: &'a Api,
+    settings: &'a GitlabSettings,
+    /// Whose items count.
+    ours: OurProjects,
+    found: Candidates,
+}
+
+impl Search<'_> {
+    /// A project by its path, a group by `group/*`; a bare path can be either.
+    fn configured(&mut self, path: &str) -> Result<()> {
+        let Some(group) = path.strip_suffix("/*") else {
+            let answer = self.api.get(&format!("/projects/{}", percent_encoded(path)))?;
+            if answer.status == 404 && self.api.get(&format!("/groups/{}", percent_encoded(path)))?.is_good() {
+                return self.group(path);
+            }
+            let project: Project = answer.good_json(|| format!("cannot read the project `{path}`"))?;
+            let named = OurProjects::from([(project.id, project.path_with_namespace)]);
+            return self.list_in(named, &format!("/projects/{}", project.id));
+        };
+        self.group(group)
+    }
+
+    fn group(&mut self, group: &str) -> Result<()> {
+        let ours = our_projects(self.api)?;
+        self.list_in(ours, &format!("/groups/{}", percent_encoded(group)))
+    }
+
+    fn list_in(&mut self, ours: OurProjects, place: &str) -> Result<()> {
+        self.ours = ours;
+        self.list(place)
+    }
+
+    fn list(&mut self, place: &str) -> Result<()> {
+        let mut query = format!(
+            "scope=all&state=opened&labels={}&order_by=updated_at&sort=asc",
+            percent_encoded(&self.settings.labels.bot)
+        );
+        if let Some(assignee) = &self.settings.assignee {
+            query.push_str(&format!("&assignee_username={}", percent_encoded(assignee)));
+        }
+        let words = self.settings.query.trim();
+        if !words.is_empty() {
+            query.push_str(&format!("&search={}", percent_encoded(words)));
+        }
+        let (is_project, mut refused) = (place.starts_with("/projects/"), None);
+        for list in ["issues", "merge_requests"] {
+            let what = format!("cannot list the {} of `{}`", list.replace('_', " "), shown(place));
+            let items: Vec<Issuable> = match self.api.get_all(&what, &format!("{place}/{list}"), &query) {
+                // A project can have one of them switched off.
+                Err(error) if error.kind() == Kind::Task && is_project && refused.is_none() => {
+                    log::info!("{error:#}");
+                    refused = Some(error);
+                    continue;
+                }
+                items => items?,
+            };
+            items.into_iter().for_each(|item| self.keep(&item, list == "merge_requests"));
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, item: &Issuable, is_change: bool) {
+        let Some(known) = self.ours.get(&item.project_id) else {
+            log::debug!("`{}` is left alone: the account may not push there", item.web_url);
+            return;
+        };
+        if self.settings.assignee.as_ref().is_some_and(|login| !item.is_assigned_to(login)) {
+            return;
+        }
+        let path = item.project_path().unwrap_or(known).to_owned();
+        let key = key(item, path, is_change);
+        if !self.found.keys.contains(&key) {
+            self.found.keys.push(key);
+        }
+    }
+}
+
+/// The key of an item in the project at `project_path`.
+pub fn key(item: &Issuable, project_path: String, is_change: bool) -> TaskKey {
+    let project_id = item.project_id;
+    if is_change {
+        TaskKey::GitlabMergeRequest { project_id, project_path, mr_iid: item.iid }
+    } else {
+        TaskKey::GitlabIssue { project_id, project_path, issue_iid: item.iid }
+    }
+}
+
+fn shown(place: &str) -> &str {
+    if place.is_empty() { "all projects" } else { place.trim_start_matches('/') }
+}

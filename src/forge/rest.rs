@@ -1,0 +1,101 @@
+//! What clients of REST APIs share, whatever the forge: patience with passing faults, the next page
+//! of a list, writes that must not happen twice. Knows no forge.
+
+use std::time::Duration;
+
+use crate::error::{Error, Kind, Result};
+use crate::sys::http::origin;
+use crate::sys::{clock, signal};
+
+/// Tries of one request in all, where it may be repeated.
+pub const TRIES: u32 = 4;
+/// An answer larger than this is none of a forge's.
+pub const MOST_BODY_BYTES: u64 = 64 << 20;
+/// Pages of one list; with 100 items each nobody has more.
+pub const MOST_PAGES: usize = 1000;
+/// A longer wait ends the pass instead.
+const LONGEST_SLEEP_MS: u64 = 60_000;
+/// Tries of a write that is looked up in between.
+const WRITE_TRIES: u32 = 3;
+
+/// Repeats after passing faults, `tries` in all; short waits for a limit do not count.
+///
+/// # Errors
+/// That of the last try.
+pub fn patiently<T>(tries: u32, send: impl Fn() -> Result<T>) -> Result<T> {
+    let (mut tried, mut waited) = (1, 0);
+    loop {
+        let error = match send() {
+            Err(error) if error.kind() == Kind::Later && !signal::termination_requested() => error,
+            done => return done,
+        };
+        let wait_ms = match error.not_before_ms() {
+            Some(until_ms) => {
+                waited += 1;
+                until_ms.saturating_sub(clock::now_ms())
+            }
+            None => {
+                tried += 1;
+                let backoff = 500 << tried;
+                backoff + clock::now_ms() % (backoff / 4)
+            }
+        };
+        if tried > tries || waited > 3 || wait_ms > LONGEST_SLEEP_MS {
+            return Err(error);
+        }
+        log::info!("{error:#}; trying again in {wait_ms} ms");
+        clock::sleep(Duration::from_millis(wait_ms));
+    }
+}
+
+/// A write that must not happen twice: after an answer we did not get, `look` says whether it did.
+///
+/// # Errors
+/// As `write` and `look`.
+pub fn write_once<T>(write: impl Fn() -> Result<T>, look: impl Fn() -> Result<Option<T>>) -> Result<T> {
+    let mut tried = 1;
+    loop {
+        let error = match write() {
+            Err(error) if error.kind() == Kind::Later && error.not_before_ms().is_none() => error,
+            done => return done,
+        };
+        if let Some(found) = look()? {
+            log::info!("{error}, but it took effect");
+            return Ok(found);
+        }
+        if tried == WRITE_TRIES {
+            return Err(error);
+        }
+        clock::sleep(Duration::from_secs(1 << tried));
+        tried += 1;
+    }
+}
+
+/// The hidden line by which one of our comments is known again, the last of its kind in `body`.
+pub fn marker(body: &str) -> Option<&str> {
+    body.lines().rfind(|line| line.starts_with("<!-- coding-agent:"))
+}
+
+/// The URL of `rel="next"` in a Link header (RFC 8288); parameters in any order.
+pub fn next_link(header: &str) -> Option<&str> {
+    header.split(',').find_map(|link| {
+        let (url, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+        let is_next = parameters.split(';').any(|parameter| {
+            parameter.trim().split_once('=').is_some_and(|(name, value)| {
+                name.trim() == "rel" && value.trim().trim_matches('"').split(' ').any(|rel| rel == "next")
+            })
+        });
+        is_next.then_some(url)
+    })
+}
+
+/// The next page of a list is on another host, which must not get our token.
+pub fn elsewhere(what: &str, url: &str) -> Error {
+    Error::task(format!("{what}: the next page is on another host, `{}`", origin(url)))
+}
+
+/// The path of a URL, for messages.
+pub fn path_of(url: &str) -> &str {
+    let path = &url[origin(url).len()..];
+    path.split('?').next().unwrap_or(path)
+}
