@@ -10,7 +10,7 @@ use super::compaction::Compaction;
 use super::error_limits::ErrorLimits;
 use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 use super::reply::{self, Fate, PreparedCall};
-use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens, within_tokens};
+use crate::chat::{Arguments, Message, Reasoning, Role, ToolCall, estimate_tokens, within_tokens};
 use crate::context::{CompressionSettings, Parking, TaskContext, ToolRecord};
 use crate::control::{Control, Directive};
 use crate::error::Result;
@@ -118,7 +118,9 @@ impl AgentLoop<'_, '_> {
         }
         let calls: Vec<ToolCall> = prepared.calls.iter().map(|prepared| self.masked(&prepared.call)).collect();
         log::info!("turn {}: {}", turn + 1, describe(&content, &calls));
-        self.context.messages.add(Message::assistant(content, calls), usage)?;
+        let message =
+            Message { reasoning: self.masked_reasoning(prepared.reasoning), ..Message::assistant(content, calls) };
+        self.context.messages.add(message, usage)?;
         Parking::end(self.context.dir())?;
         (self.on_turn)()?;
         fault::point("loop.turn");
@@ -150,7 +152,13 @@ impl AgentLoop<'_, '_> {
             id: call.id.clone(),
             name: reply::wire_name(&self.redactor.mask(&call.name)),
             arguments: Value::Object(self.masked_arguments(arguments)).to_string(),
+            extra: call.extra.as_ref().map(|extra| self.redactor.mask_json(json_without_nul(extra.clone()))),
         }
+    }
+
+    fn masked_reasoning(&self, reasoning: Option<Reasoning>) -> Option<Reasoning> {
+        let fit = |text: &str| self.redactor.mask(&without_controls(text));
+        reasoning.map(|kept| Reasoning { text: fit(&kept.text), ..kept })
     }
 
     /// Masked value by value: in JSON text a secret may be written otherwise, and masking there can

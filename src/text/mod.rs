@@ -39,6 +39,6 @@ pub use quotation::quoted;
 pub use redaction::Redactor;
 pub use references::without_references;
 pub use terminal::as_displayed;
-pub use thinking::without_thinking;
+pub use thinking::{split_thinking, without_thinking};
 pub use title::{first_line, subject};
 pub use visible::visible;

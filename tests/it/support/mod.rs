@@ -5,6 +5,7 @@ mod cassette;
 pub mod desk;
 pub mod fake_github;
 mod fake_model;
+mod fake_ollama;
 mod fake_proxy;
 pub mod github_job;
 mod history;
@@ -20,6 +21,7 @@ mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
 pub use fake_model::{FakeModel, KEY, MODEL, reply};
+pub use fake_ollama::{FakeOllama, OLLAMA_MODEL, ollama_answer, ollama_call};
 pub use fake_proxy::FakeProxy;
 pub use history::{History, check_strictly};
 pub use http_server::Answer;
