@@ -10,7 +10,7 @@ use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, Submodules,
 use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Local};
-use crate::handler::{Settings, ToolSet, ToolSource};
+use crate::handler::{Protocol, Settings, ToolSet, ToolSource};
 use crate::llm::{Ollama, OllamaSettings, OpenAi, OpenAiSettings, Replay};
 use crate::ports::{Forge, Llm, ModelProfile, TaskQueue};
 use crate::prompts::Prompts;
@@ -252,6 +252,7 @@ impl Setup {
             branch_prefix: config.pull_request.branch_prefix.clone(),
             draft_pull_requests: config.pull_request.draft,
             max_turns: config.max_llm_process_num.into(),
+            protocol: if config.llm.function_calling { Protocol::Native } else { Protocol::Json },
             result_cap_tokens: (window_tokens / 4).min((threshold_tokens / 2.0) as u64),
             inheritance_tokens: self.inheritance_tokens(window_tokens),
             compression: compression.enabled.then_some(CompressionSettings {

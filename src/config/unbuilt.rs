@@ -13,7 +13,6 @@ const SQLITE: &str =
 #[rustfmt::skip]
 const UNBUILT: &[Unbuilt] = &[
     ("task_source: gitlab", |c| c.task_source == TaskSource::Gitlab, "set `task_source: local` or TASK_SOURCE=local"),
-    ("llm.function_calling: false", |c| !c.llm.function_calling, "set it to true"),
     ("queue.backend: rabbitmq", |c| c.queue.backend == QueueBackend::Rabbitmq, "set `queue.backend: spool` and leave `use_rabbitmq` out"),
     ("continuous.enabled: true", |c| c.continuous.enabled, "set it to false and let a timer start the agent"),
     ("planning.enabled: true", |c| c.planning.enabled, "set it to false"),

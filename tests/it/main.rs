@@ -29,6 +29,7 @@ mod github_recorded;
 mod hostile;
 mod inheritance;
 mod io_faults;
+mod json_protocol;
 mod kills;
 mod llm;
 mod lmstudio;

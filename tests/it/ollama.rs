@@ -71,7 +71,7 @@ fn what_is_wrong_with_the_model_is_found_before_the_first_claim() {
     let no_tools = Answer::json(200, &json!({ "capabilities": ["completion"], "model_info": {} }));
     let table = [
         (missing, "has no model `qwen:7b`; it has `other:latest`, `qwen:7b`", "run `ollama pull qwen:7b` there"),
-        (no_tools, "cannot call tools", "set llm.function_calling to false"),
+        (no_tools.clone(), "cannot call tools", "set llm.function_calling to false"),
         (Answer::raw(404, "<html>"), "does not answer like Ollama", "look at llm.ollama.endpoint"),
     ];
     for (shown, sentence, hint) in table {
@@ -82,6 +82,14 @@ fn what_is_wrong_with_the_model_is_found_before_the_first_claim() {
         assert!(ended.stderr.contains(sentence) && ended.stderr.contains(hint), "{ended:?}");
         assert_unspent(&world);
     }
+    // Where calls are made in text, tools are not needed.
+    let done = ollama_answer(json!({ "content": "{\"done\": true, \"comment\": \"Nothing to do.\"}" }), 900.into());
+    let fake = FakeOllama::new([done]);
+    fake.set_shown(no_tools);
+    let mut world = fake.world("");
+    world.set_env("FUNCTION_CALLING", "false");
+    world.run(&[]).expect(0);
+    assert_eq!(fake.chats()[0].get("tools"), None);
 }
 
 #[test]
