@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const COUNT_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// Watches how many processes a child has. Not left to RLIMIT_NPROC: that counts all processes of a
-/// user together, and does not hold for root, in a user namespace neither.
+/// user together, and does not hold for root, not even in a user namespace.
 pub(super) struct Census {
     root: u32,
     most: u64,

@@ -64,9 +64,9 @@ fn c23_property_any_facts_and_words_keep_limit_marker_and_facts() {
     let store = Store::new();
     let mut context = store.create();
     let kinds = [OutcomeKind::Completed, OutcomeKind::Failed, OutcomeKind::GaveUp];
-    for round in 0..200 {
+    for round in 0..50 {
         store::record(&mut context, &random.text(60)).unwrap();
-        let repeats = random.below(200);
+        let repeats = random.below(100);
         let mut outcome = outcome(kinds[round % 3], &random.text(40), &random.text(300).repeat(repeats));
         outcome.refusals = (0..random.below(30)).map(|_| random.text(40).repeat(repeats)).collect();
         outcome.notes = (0..random.below(30)).map(|_| random.text(40).repeat(repeats)).collect();

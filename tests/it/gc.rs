@@ -96,7 +96,8 @@ fn what_is_not_finished_is_never_touched() {
     world.run(&[]).expect(0);
     std::fs::remove_file(world.path("contexts/pause_signal")).unwrap();
     world.issue("other", "coding agent");
-    world.replies(&fixing());
+    // The paused task goes on with the third reply.
+    world.replies(&Cassette::new().creates("fixed.txt", "fixed\n").runs("true").finishes("I fixed it."));
     std::fs::rename(world.path("contexts/paused"), world.path("aside")).unwrap();
     world.run_to_crash(&[], "loop.turn");
     std::fs::rename(world.path("aside"), world.path("contexts/paused")).unwrap();
