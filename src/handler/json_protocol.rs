@@ -131,10 +131,16 @@ pub fn read(reply: Reply, toolbox: &Toolbox, prompts: &Prompts, redactor: &Redac
     let around = if is_whole { "" } else { reply.content.trim() };
     let reasoning = match reply.reasoning {
         None => Reasoning::inside_text(around),
-        Some(kept) if kept.field.is_empty() => Some(Reasoning { text: format!("{}\n{around}", kept.text), ..kept }),
+        Some(kept) if kept.field.is_empty() => {
+            Some(Reasoning { text: format!("{}\n{around}", kept.text).trim_end().to_owned(), ..kept })
+        }
         kept => kept,
     };
-    let content = rest(comment, said.plan.map(fit));
+    let mut content = rest(comment, said.plan.map(fit));
+    if content.is_empty() && calls.is_empty() {
+        // It said nothing, but in the right form, and is not told otherwise.
+        content = json!({ "done": false }).to_string();
+    }
     Reply { content, tool_calls: calls, reasoning, ..reply }
 }
 

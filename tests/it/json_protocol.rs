@@ -176,6 +176,15 @@ fn done_together_with_calls_runs_them_and_goes_on() {
 }
 
 #[test]
+fn an_answer_that_says_nothing_is_told_to_go_on() {
+    let fake = model(&[json!({ "comment": null, "done": false }), json!({ "done": true })]);
+    let world = world(&fake);
+    world.run(&[]).expect(0);
+    let told = fake.chats()[1]["messages"][3]["content"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("You called no tool."), "{told}");
+}
+
+#[test]
 fn blocked_is_told_by_the_tool() {
     let call = json!({ "name": "finish", "arguments": { "status": "blocked", "summary": "No key." } });
     let fake = model(&[json!({ "function_call": call })]);
