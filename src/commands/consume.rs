@@ -5,11 +5,13 @@ use std::cell::RefCell;
 use super::sandbox::sandbox;
 use super::setup::Setup;
 use crate::config::QueueBackend;
+use crate::context::{Hooks, OutcomeFile, TaskContext};
 use crate::error::{Exit, Result};
 use crate::handler::TaskHandler;
 use crate::llm::{Ledger, Retrying};
 use crate::ports::{Llm, TaskQueue};
 use crate::sys::{file, signal};
+use crate::task::Outcome;
 use crate::workspace;
 
 /// Works until the queue is empty, a task says that the pass must end, or we are asked to end.
@@ -42,12 +44,22 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
     llm.probe()?;
     let settings = setup.handler_settings(llm.model().context_tokens, workspace_settings);
+    let mut hooks = Hooks::default();
+    let row = |context: &TaskContext, outcome: &OutcomeFile| {
+        let Outcome { kind, reason, .. } = &outcome.outcome;
+        let error = (!reason.is_empty()).then_some(reason.as_str());
+        db.borrow_mut().finish(context.uuid(), kind.status(), error, &context.statistics());
+        Ok(())
+    };
+    hooks.on_completion("the row in tasks.db", row);
+    hooks.on_stop("the row in tasks.db", row);
     let mut handler = TaskHandler {
         forge,
         llm: &mut llm,
         tools: &tools,
         contexts: &setup.contexts,
         db: &db,
+        hooks: &hooks,
         prompts: &setup.prompts,
         redactor: &setup.redactor,
         settings: &settings,

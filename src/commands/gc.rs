@@ -35,6 +35,7 @@ pub struct GcReport {
     calls: u64,
     rebuilt: Option<u64>,
     vacuumed: bool,
+    is_damaged: bool,
 }
 
 /// Removes what is old. `None` when another run is at it.
@@ -138,10 +139,16 @@ impl Run<'_> {
         if self.options.dry_run || !(path.exists() || self.options.rebuild_db) {
             return;
         }
-        let mut db = if self.options.rebuild_db { TaskDb::open_or_replace(&path) } else { TaskDb::open(&path) };
-        if self.options.rebuild_db {
+        let mut db = if self.options.rebuild_db {
+            let mut db = TaskDb::open_or_replace(&path);
             self.report.rebuilt = Some(self.contexts.rebuild_db(&mut db));
-        }
+            db
+        } else if let Some(db) = TaskDb::open_sound(&path) {
+            db
+        } else {
+            self.report.is_damaged = true;
+            return;
+        };
         let before = clock::rfc3339(clock::now_ms().saturating_sub(CALLS_KEPT_DAYS * DAY_MS));
         self.report.calls = db.forget_calls_before(&before);
         self.report.vacuumed = db.vacuum();
@@ -191,6 +198,9 @@ impl GcReport {
                 "removed {} model calls older than {CALLS_KEPT_DAYS} days from the database",
                 self.calls
             ));
+        }
+        if self.is_damaged {
+            lines.push("the database is damaged; `coding-agent gc --rebuild-db` makes it again".to_owned());
         }
         if self.vacuumed {
             lines.push("compacted the database".to_owned());

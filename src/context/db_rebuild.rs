@@ -95,9 +95,14 @@ impl Rows {
 }
 
 impl TaskDb {
+    /// Opens a database that is whole; `None` where it is not. Says nothing: a run has said it before.
+    pub fn open_sound(path: &Path) -> Option<Self> {
+        Self::open_quietly(path).ok().filter(Self::is_sound)
+    }
+
     /// Opens the database; one that is damaged is put aside as `<path>.broken`.
     pub fn open_or_replace(path: &Path) -> Self {
-        if path.exists() && !Self::open(path).is_sound() {
+        if path.exists() && Self::open_sound(path).is_none() {
             let beside = |ending: &str| PathBuf::from(format!("{}{ending}", path.display()));
             let broken = beside(".broken");
             log::warn!("`{}` is damaged; it is kept as `{}`", path.display(), broken.display());

@@ -4,6 +4,7 @@
 
 mod compressor;
 mod db_rebuild;
+mod hooks;
 mod inheritance;
 mod jsonl;
 mod loose_lines;
@@ -26,6 +27,7 @@ mod transcript;
 mod transcript_entry;
 
 pub use compressor::{Compressed, CompressionSettings, Compressor, Room, clean_cut};
+pub use hooks::Hooks;
 pub use inheritance::{InheritanceContext, PreviousContext};
 pub use loose_lines::Damage;
 pub use message_store::MessageStore;

@@ -103,10 +103,14 @@ pub struct LlmCall<'a> {
 impl TaskDb {
     /// Opens the database, making or migrating it; a failure is a warning.
     pub fn open(path: &Path) -> Self {
-        let connection = open(path)
-            .inspect_err(|error| log::warn!("cannot open `{}`: {error}; going on without it", path.display()))
-            .ok();
-        Self { connection }
+        Self::open_quietly(path).unwrap_or_else(|error| {
+            log::warn!("cannot open `{}`: {error}; going on without it", path.display());
+            Self { connection: None }
+        })
+    }
+
+    pub(super) fn open_quietly(path: &Path) -> rusqlite::Result<Self> {
+        open(path).map(|connection| Self { connection: Some(connection) })
     }
 
     /// Adds the task's row, or sets an existing one to `running`.

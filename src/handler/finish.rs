@@ -2,11 +2,9 @@
 //! comment, labels, row, move. Each step is written down when it is done, and looked up before it
 //! is repeated, so finishing can be killed anywhere and go on.
 
-use std::cell::RefCell;
-
 use super::comment::{self, CommentFacts};
 use super::task_handler::Settings;
-use crate::context::{OutcomeFile, Parking, Step, TaskContext, TaskDb};
+use crate::context::{Hooks, OutcomeFile, Parking, Step, TaskContext};
 use crate::error::{Error, Kind, Result};
 use crate::ports::{Forge, Item, ItemState, ModelProfile, NewPullRequest, PullRequest};
 use crate::prompts::{Prompt, Prompts};
@@ -24,7 +22,8 @@ pub struct Finisher<'a> {
     pub settings: &'a Settings,
     pub prompts: &'a Prompts,
     pub redactor: &'a Redactor,
-    pub db: &'a RefCell<TaskDb>,
+    /// What is done besides.
+    pub hooks: &'a Hooks<'a>,
     pub model: &'a ModelProfile,
     pub has_commands: bool,
     /// The item as last seen; `None` when it cannot be read.
@@ -51,9 +50,7 @@ impl Finisher<'_> {
         run.step(Step::Comment, Run::comment)?;
         run.step(Step::Labels, Run::labels)?;
         let kind = outcome.outcome.kind;
-        let reason = &outcome.outcome.reason;
-        let error = (!reason.is_empty()).then_some(reason.as_str());
-        self.db.borrow_mut().finish(context.uuid(), kind.status(), error, &context.statistics());
+        self.hooks.run(&context, &outcome);
         fault::point("finish.row");
         // Of what was cancelled the patch is enough, unless there was more than a commit to keep.
         let is_dropped = kind == OutcomeKind::Cancelled && outcome.refusals.is_empty();

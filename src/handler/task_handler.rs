@@ -8,7 +8,9 @@ use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
 use super::json_protocol::Protocol;
 use super::{comment, prepare};
-use crate::context::{CompressionSettings, Contexts, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb};
+use crate::context::{
+    CompressionSettings, Contexts, Hooks, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb,
+};
 use crate::control::{Control, Directive};
 use crate::error::{Error, Exit, Kind, Result};
 use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
@@ -92,6 +94,8 @@ pub struct TaskHandler<'a> {
     pub contexts: &'a Contexts,
     /// Where it is indexed.
     pub db: &'a RefCell<TaskDb>,
+    /// What is done besides when a task ends.
+    pub hooks: &'a Hooks<'a>,
     /// What is said.
     pub prompts: &'a Prompts,
     /// What is never said.
@@ -355,7 +359,7 @@ impl TaskHandler<'_> {
             settings: self.settings,
             prompts: self.prompts,
             redactor: self.redactor,
-            db: self.db,
+            hooks: self.hooks,
             model: self.llm.model(),
             has_commands: self.tools.has_commands(),
             item,

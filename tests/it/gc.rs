@@ -186,12 +186,18 @@ fn the_database_is_made_again_from_the_directories() {
     let out = world.run(&["gc", "--rebuild-db"]).expect(0).stdout;
     assert!(out.contains("made the database's rows of 2 tasks again"), "{out}");
     assert_eq!(facts(), before);
+    let out = world.run(&["gc", "--dry-run"]).expect(0).stdout;
+    assert!(!out.contains("damaged"), "{out}");
     for damage in ["gone", "garbage", "cut"] {
         let path = world.path("contexts/tasks.db");
         match damage {
             "gone" => std::fs::remove_file(&path).unwrap(),
             "garbage" => std::fs::write(&path, "no database".repeat(1000)).unwrap(),
             _ => std::fs::File::options().write(true).open(&path).unwrap().set_len(5000).unwrap(),
+        }
+        if damage != "gone" {
+            let out = world.run(&["gc"]).expect(0).stdout;
+            assert!(out.contains("the database is damaged; `coding-agent gc --rebuild-db`"), "{damage}: {out}");
         }
         world.run(&["gc", "--rebuild-db"]).expect(0);
         assert_eq!(facts(), before, "{damage}");

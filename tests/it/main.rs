@@ -26,6 +26,7 @@ mod github;
 mod github_faults;
 mod github_pulls;
 mod github_recorded;
+mod hooks;
 mod hostile;
 mod inheritance;
 mod io_faults;
