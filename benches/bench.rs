@@ -161,7 +161,8 @@ fn turns() {
                 context.messages.add(Message::text(Role::User, "task"), None).unwrap();
                 let started = Instant::now();
                 for turn in 0..count {
-                    let call = ToolCall { id: format!("c{turn:08}"), name: "t".into(), arguments: "{}".into() };
+                    let call =
+                        ToolCall { id: format!("c{turn:08}"), name: "t".into(), arguments: "{}".into(), extra: None };
                     context.messages.add(Message::assistant("thinking", vec![call.clone()]), None).unwrap();
                     context.messages.add(Message::tool_result(&call, "x".repeat(500)), None).unwrap();
                 }
@@ -189,7 +190,7 @@ fn turns() {
 
 /// The lines of one turn with one call: a reply and its result of 500 characters.
 fn turn(number: u64) -> [Message; 2] {
-    let call = ToolCall { id: format!("c{number:08}"), name: "t".into(), arguments: "{}".into() };
+    let call = ToolCall { id: format!("c{number:08}"), name: "t".into(), arguments: "{}".into(), extra: None };
     [Message::assistant("thinking", vec![call.clone()]), Message::tool_result(&call, "x".repeat(500))]
 }
 
@@ -293,7 +294,7 @@ impl Llm for Summarizer {
 
     fn complete(&mut self, _request: &Request<'_>) -> Result<Reply> {
         let content = "All of it was looked at, and none of it is needed.".into();
-        Ok(Reply { content, tool_calls: vec![], finish: FinishReason::Ended, usage: None })
+        Ok(Reply { content, tool_calls: vec![], reasoning: None, finish: FinishReason::Ended, usage: None })
     }
 }
 

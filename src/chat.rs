@@ -52,6 +52,24 @@ pub struct ToolCall {
     pub name: String,
     /// Text of a JSON object.
     pub arguments: String,
+    /// What a server wants back with the call as it came (`extra_content`: Gemini's signatures).
+    pub extra: Option<Value>,
+}
+
+/// What a model thought before it answered: kept, shown to nobody outside, never acted on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reasoning {
+    /// The field of the server's message it came in; empty where it stood in the text.
+    pub field: String,
+    /// The words.
+    pub text: String,
+}
+
+impl Reasoning {
+    /// Thinking that stood in the text of an answer; `None` without any.
+    pub fn inside_text(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self { field: String::new(), text: text.to_owned() })
+    }
 }
 
 /// One message of a conversation.
@@ -67,6 +85,8 @@ pub struct Message {
     pub tool_call_id: Option<String>,
     /// The tool that a tool message comes from.
     pub tool_name: Option<String>,
+    /// What the model thought before an assistant message.
+    pub reasoning: Option<Reasoning>,
 }
 
 impl Message {
@@ -78,7 +98,7 @@ impl Message {
             Cow::Borrowed(_) => content,
             Cow::Owned(visible) => visible,
         };
-        Self { role, content, tool_calls: Vec::new(), tool_call_id: None, tool_name: None }
+        Self { role, content, tool_calls: Vec::new(), tool_call_id: None, tool_name: None, reasoning: None }
     }
 
     /// A message of the model.
@@ -95,11 +115,21 @@ impl Message {
         }
     }
 
+    /// The thinking that goes back in `field` with calls: the servers that have such a field think
+    /// on from there, and DeepSeek refuses a turn of tools without it (case C08). With other
+    /// messages it is not sent: some servers refuse it there.
+    pub fn reasoning_for(&self, field: &str) -> Option<&str> {
+        let reasoning = self.reasoning.as_ref().filter(|reasoning| reasoning.field == field);
+        reasoning.filter(|_| !self.tool_calls.is_empty()).map(|reasoning| reasoning.text.as_str())
+    }
+
     /// Estimated tokens of everything in it that is sent.
     pub fn estimated_tokens(&self) -> u64 {
-        let calls: u64 =
-            self.tool_calls.iter().map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments)).sum();
-        estimate_tokens(&self.content) + calls
+        let extra = |call: &ToolCall| call.extra.as_ref().map_or(0, |extra| estimate_tokens(&extra.to_string()));
+        let of_call = |call: &ToolCall| estimate_tokens(&call.name) + estimate_tokens(&call.arguments) + extra(call);
+        let calls: u64 = self.tool_calls.iter().map(of_call).sum();
+        let reasoning = self.reasoning.as_ref().and_then(|reasoning| self.reasoning_for(&reasoning.field));
+        estimate_tokens(&self.content) + calls + reasoning.map_or(0, estimate_tokens)
     }
 }
 

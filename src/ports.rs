@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::chat::{Arguments, Message, Usage};
+use crate::chat::{Arguments, Message, Reasoning, Usage};
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::task::{TaskId, TaskKey, TaskMessage};
@@ -278,6 +278,8 @@ pub struct Reply {
     pub content: String,
     /// Calls, as they came.
     pub tool_calls: Vec<RawToolCall>,
+    /// What the model thought before, where the server says it.
+    pub reasoning: Option<Reasoning>,
     /// Why the model stopped.
     pub finish: FinishReason,
     /// What the server says it cost.
@@ -302,6 +304,8 @@ pub struct RawToolCall {
     pub name: Option<String>,
     /// Arguments as sent: text, an object, anything, or absent.
     pub arguments: Option<serde_json::Value>,
+    /// What the server wants back with the call (`extra_content`).
+    pub extra: Option<serde_json::Value>,
 }
 
 /// A tool as the model sees it.

@@ -22,6 +22,14 @@ pub enum Prompt {
     Task,
     /// After a reply without a call.
     Reminder,
+    /// Part of the standing orders: how to answer without calls of one's own.
+    JsonProtocol,
+    /// After an answer that is no such object.
+    JsonUnreadable,
+    /// After such an object without a call.
+    JsonReminder,
+    /// The summary of a model that gave none.
+    DoneWithoutWords,
     /// Result of a call that a crash interrupted.
     Interrupted,
     /// Result of a call that was not begun before we were asked to stop.
@@ -54,6 +62,8 @@ pub enum Prompt {
     CommentStopped,
     /// Comment at the begin of a task that goes on from an earlier one.
     CommentInherited,
+    /// The plan of a model, as a comment.
+    CommentPlan,
     /// Part of the task: what an earlier task reported.
     EarlierTask,
     /// One-line facts of comments, by name.
@@ -75,6 +85,10 @@ prompts! {
     PullRequestNote "pull_request_note.md" ["base"],
     Task "task.md" ["task_json"],
     Reminder "reminder.md" [],
+    JsonProtocol "json_protocol.md" ["tools"],
+    JsonUnreadable "json_unreadable.md" ["why"],
+    JsonReminder "json_reminder.md" [],
+    DoneWithoutWords "done_without_words.md" [],
     Interrupted "interrupted.md" [],
     NotRun "not_run.md" [],
     CutOff "cut_off.md" [],
@@ -91,6 +105,7 @@ prompts! {
     CommentPaused "comment_paused.md" ["facts"],
     CommentStopped "comment_stopped.md" ["facts", "bot_label"],
     CommentInherited "comment_inherited.md" ["uuid"],
+    CommentPlan "comment_plan.md" ["plan"],
     EarlierTask "earlier_task.md" [],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
@@ -205,6 +220,7 @@ fn check(prompt: Prompt, text: &str, allowed: &[&str]) -> Result<(), String> {
         Prompt::Task => "task_json",
         Prompt::SummaryRequest => "conversation",
         Prompt::SummaryNote => "summary",
+        Prompt::JsonProtocol => "tools",
         _ => return Ok(()),
     };
     if !found.contains(&needed) {

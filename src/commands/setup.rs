@@ -10,8 +10,8 @@ use crate::config::{Config, ExecutorBackend, Provider, QueueBackend, Submodules,
 use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Gitlab, GitlabSettings, Local};
-use crate::handler::{Settings, ToolSet, ToolSource};
-use crate::llm::{OpenAi, OpenAiSettings, Replay};
+use crate::handler::{Protocol, Settings, ToolSet, ToolSource};
+use crate::llm::{Ollama, OllamaSettings, OpenAi, OpenAiSettings, Replay};
 use crate::ports::{Forge, Llm, ModelProfile, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
@@ -164,31 +164,68 @@ impl Setup {
         let llm = &self.config.llm;
         match (llm.provider, &llm.replay.file) {
             (Provider::Openai, _) => Ok(Box::new(self.openai()?)),
+            (Provider::Ollama, _) => Ok(Box::new(self.ollama()?)),
+            (Provider::Lmstudio, _) => Ok(Box::new(self.lmstudio()?)),
             (Provider::Replay, Some(file)) => Ok(Box::new(Replay::open(file, llm.replay.context_length)?)),
-            (other, _) => Err(Error::bug(format!("provider `{}` passed the configuration", other.name()))),
+            (Provider::Replay, None) => Err(Error::bug("provider `replay` without a file passed the configuration")),
         }
     }
 
     fn openai(&self) -> Result<OpenAi> {
         const MODEL_SETTING: &str = "llm.openai.model or OPENAI_MODEL";
         let openai = &self.config.llm.openai;
-        let model = openai.model.clone().filter(|name| !name.trim().is_empty()).ok_or_else(|| {
-            Error::host("no model is chosen: llm.openai.model is not set").hint(format!("set {MODEL_SETTING}"))
-        })?;
         let settings = OpenAiSettings {
             base_url: openai.base_url.clone(),
             api_key: openai.api_key.clone(),
-            key_variable: "OPENAI_API_KEY",
+            key_variable: Some("OPENAI_API_KEY"),
             model_setting: MODEL_SETTING,
+            windows_url: None,
             profile: ModelProfile {
                 provider: "openai".into(),
-                model,
+                model: chosen_model(openai.model.as_deref(), MODEL_SETTING)?,
                 context_tokens: openai.context_length,
                 max_output_tokens: openai.max_output_tokens.map(u64::from),
             },
         };
         let client = self.http_client(&settings.base_url, openai.timeout_seconds)?;
         Ok(OpenAi::new(settings, client))
+    }
+
+    fn lmstudio(&self) -> Result<OpenAi> {
+        const MODEL_SETTING: &str = "llm.lmstudio.model or LMSTUDIO_MODEL";
+        let lmstudio = &self.config.llm.lmstudio;
+        let root = lmstudio.base_url.strip_suffix("/v1").unwrap_or(&lmstudio.base_url);
+        let settings = OpenAiSettings {
+            base_url: lmstudio.base_url.clone(),
+            api_key: None,
+            key_variable: None,
+            model_setting: MODEL_SETTING,
+            windows_url: Some(format!("{root}/api/v0/models")),
+            profile: ModelProfile {
+                provider: "lmstudio".into(),
+                model: chosen_model(lmstudio.model.as_deref(), MODEL_SETTING)?,
+                context_tokens: lmstudio.context_length,
+                max_output_tokens: None,
+            },
+        };
+        let client = self.http_client(&settings.base_url, lmstudio.timeout_seconds)?;
+        Ok(OpenAi::new(settings, client))
+    }
+
+    fn ollama(&self) -> Result<Ollama> {
+        let ollama = &self.config.llm.ollama;
+        let settings = OllamaSettings {
+            endpoint: ollama.endpoint.clone(),
+            needs_tools: self.config.llm.function_calling,
+            profile: ModelProfile {
+                provider: "ollama".into(),
+                model: chosen_model(ollama.model.as_deref(), "llm.ollama.model or OLLAMA_MODEL")?,
+                context_tokens: ollama.context_length,
+                max_output_tokens: None,
+            },
+        };
+        let client = self.http_client(&settings.endpoint, ollama.timeout_seconds)?;
+        Ok(Ollama::new(settings, client))
     }
 
     /// A client for the server at `url`; 0 seconds are no limit.
@@ -231,6 +268,7 @@ impl Setup {
             branch_prefix: config.pull_request.branch_prefix.clone(),
             draft_pull_requests: config.pull_request.draft,
             max_turns: config.max_llm_process_num.into(),
+            protocol: if config.llm.function_calling { Protocol::Native } else { Protocol::Json },
             result_cap_tokens: (window_tokens / 4).min((threshold_tokens / 2.0) as u64),
             inheritance_tokens: self.inheritance_tokens(window_tokens),
             compression: compression.enabled.then_some(CompressionSettings {
@@ -300,6 +338,15 @@ impl Setup {
             path: std::env::var_os("PATH"),
         }
     }
+}
+
+/// The model that was chosen by `setting`.
+fn chosen_model(model: Option<&str>, setting: &str) -> Result<String> {
+    let model = model.map(str::trim).filter(|name| !name.is_empty());
+    let key = setting.split(' ').next().unwrap_or(setting);
+    model
+        .map(str::to_owned)
+        .ok_or_else(|| Error::host(format!("no model is chosen: {key} is not set")).hint(format!("set {setting}")))
 }
 
 /// What stands between commands and the machine.

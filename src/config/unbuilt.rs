@@ -2,7 +2,7 @@
 //! deletes its line here. Nothing that is asked for is silently left out.
 
 use super::check::{Checked, problem};
-use super::{Config, ExecutorBackend, Language, Provider, QueueBackend};
+use super::{Config, ExecutorBackend, Language, QueueBackend};
 
 /// The setting as people write it, whether it is asked for, and what to do instead.
 type Unbuilt = (&'static str, fn(&Config) -> bool, &'static str);
@@ -12,9 +12,6 @@ const SQLITE: &str =
 
 #[rustfmt::skip]
 const UNBUILT: &[Unbuilt] = &[
-    ("llm.provider: ollama", |c| c.llm.provider == Provider::Ollama, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
-    ("llm.provider: lmstudio", |c| c.llm.provider == Provider::Lmstudio, "set `llm.provider: replay` or LLM_PROVIDER=replay, and `llm.replay.file`"),
-    ("llm.function_calling: false", |c| !c.llm.function_calling, "set it to true"),
     ("queue.backend: rabbitmq", |c| c.queue.backend == QueueBackend::Rabbitmq, "set `queue.backend: spool` and leave `use_rabbitmq` out"),
     ("continuous.enabled: true", |c| c.continuous.enabled, "set it to false and let a timer start the agent"),
     ("planning.enabled: true", |c| c.planning.enabled, "set it to false"),

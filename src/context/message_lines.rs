@@ -1,8 +1,9 @@
 //! The lines of `messages.jsonl` and `current.jsonl`, and our messages made from them. Pure.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::chat::{Message, Role, ToolCall, Usage};
+use crate::chat::{Message, Reasoning, Role, ToolCall, Usage};
 use crate::sys::clock;
 
 /// A line of the archive.
@@ -19,6 +20,8 @@ pub(super) struct ArchiveLine {
     tool_calls: Vec<WireCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning: Option<WireReasoning>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<WireUsage>,
 }
@@ -43,6 +46,8 @@ pub(super) struct CurrentLine {
     tool_calls: Vec<WireCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning: Option<WireReasoning>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     /// Of a summary: the last message it stands for.
@@ -74,6 +79,15 @@ struct WireCall {
     #[serde(rename = "type", default = "function_type")]
     kind: String,
     function: WireFunction,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireReasoning {
+    #[serde(default)]
+    field: String,
+    text: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -106,6 +120,7 @@ impl ArchiveLine {
             tool_name: message.tool_name.clone(),
             tool_calls: message.tool_calls.iter().map(WireCall::from).collect(),
             tool_call_id: message.tool_call_id.clone(),
+            reasoning: message.reasoning.as_ref().map(WireReasoning::from),
             usage: usage.map(WireUsage::from),
         }
     }
@@ -125,6 +140,7 @@ impl CurrentLine {
             tool_name: message.tool_name.clone(),
             tool_calls: message.tool_calls.iter().map(WireCall::from).collect(),
             tool_call_id: message.tool_call_id.clone(),
+            reasoning: message.reasoning.as_ref().map(WireReasoning::from),
             seq,
             through_seq,
         }
@@ -145,13 +161,10 @@ impl CurrentLine {
         let message = Message {
             role: if is_summary { Role::User } else { role },
             content: self.content,
-            tool_calls: self
-                .tool_calls
-                .into_iter()
-                .map(|call| ToolCall { id: call.id, name: call.function.name, arguments: call.function.arguments })
-                .collect(),
+            tool_calls: self.tool_calls.into_iter().map(ToolCall::from).collect(),
             tool_call_id: self.tool_call_id,
             tool_name: self.tool_name,
+            reasoning: self.reasoning.map(|kept| Reasoning { field: kept.field, text: kept.text }),
         };
         (message, origin)
     }
@@ -165,6 +178,7 @@ impl From<ArchiveLine> for CurrentLine {
             tool_name: line.tool_name,
             tool_calls: line.tool_calls,
             tool_call_id: line.tool_call_id,
+            reasoning: line.reasoning,
             seq: Some(line.seq),
             through_seq: None,
         }
@@ -177,7 +191,21 @@ impl From<&ToolCall> for WireCall {
             id: call.id.clone(),
             kind: function_type(),
             function: WireFunction { name: call.name.clone(), arguments: call.arguments.clone() },
+            extra_content: call.extra.clone(),
         }
+    }
+}
+
+impl From<WireCall> for ToolCall {
+    fn from(call: WireCall) -> Self {
+        let WireFunction { name, arguments } = call.function;
+        Self { id: call.id, name, arguments, extra: call.extra_content }
+    }
+}
+
+impl From<&Reasoning> for WireReasoning {
+    fn from(reasoning: &Reasoning) -> Self {
+        Self { field: reasoning.field.clone(), text: reasoning.text.clone() }
     }
 }
 

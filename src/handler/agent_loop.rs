@@ -8,13 +8,15 @@ use serde_json::Value;
 
 use super::compaction::Compaction;
 use super::error_limits::ErrorLimits;
-use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step};
+use super::json_protocol::{self, Protocol};
+use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step, next_step_by_calls};
 use super::reply::{self, Fate, PreparedCall};
-use crate::chat::{Arguments, Message, Role, ToolCall, estimate_tokens, within_tokens};
+use super::say::say;
+use crate::chat::{Arguments, Message, Reasoning, Role, ToolCall, estimate_tokens, within_tokens};
 use crate::context::{CompressionSettings, Parking, TaskContext, ToolRecord};
 use crate::control::{Control, Directive};
 use crate::error::Result;
-use crate::ports::{Llm, Reply, Request, ToolResult};
+use crate::ports::{Forge, Llm, Reply, Request, ToolResult};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::fault;
 use crate::task::Outcome;
@@ -32,6 +34,10 @@ pub enum LoopEnd {
 
 /// Everything the loop works with.
 pub struct AgentLoop<'a, 'c> {
+    /// Where the model's comments go.
+    pub forge: &'a dyn Forge,
+    /// How the model calls tools.
+    pub protocol: Protocol,
     pub llm: &'a mut dyn Llm,
     pub toolbox: &'a mut Toolbox,
     pub context: &'a mut TaskContext,
@@ -55,11 +61,16 @@ impl AgentLoop<'_, '_> {
     /// As the model and the disk; the history on disk is valid then as well.
     pub fn run(mut self) -> Result<LoopEnd> {
         let mut limits = ErrorLimits::default();
+        self.say_what_may_be_unsaid()?;
         let mut compaction = Compaction::new(self.compression, self.toolbox.specs(), self.prompts, self.redactor);
         // Calls found without a result were begun by a process that died: they are never run by us again.
         let mut fresh: Vec<PreparedCall> = Vec::new();
         loop {
-            match next_step(self.context.messages.current()) {
+            let step = match self.protocol {
+                Protocol::Native => next_step(self.context.messages.current()),
+                Protocol::Json => next_step_by_calls(self.context.messages.current()),
+            };
+            match step {
                 NextStep::Finish(outcome, unanswered) => {
                     if let Some(call) = unanswered {
                         self.answer(&call, &self.prompts.render(Prompt::FinishAccepted, &[]))?;
@@ -67,7 +78,7 @@ impl AgentLoop<'_, '_> {
                     return Ok(LoopEnd::Outcome(outcome));
                 }
                 NextStep::Remind => {
-                    let reminder = self.prompts.render(Prompt::Reminder, &[]);
+                    let reminder = self.reminder();
                     self.context.messages.add(Message::text(Role::User, reminder), None)?;
                 }
                 NextStep::Answer(calls) => {
@@ -91,7 +102,12 @@ impl AgentLoop<'_, '_> {
                     }
                     let (calls, is_cut) = self.ask(&mut compaction)?;
                     fresh = calls;
-                    if let Some(reason) = limits.count_reply(is_cut) {
+                    let mut reason = limits.count_reply(is_cut);
+                    if self.protocol == Protocol::Json {
+                        let is_readable = !fresh.is_empty() || json_protocol::parse(self.last_text()).is_ok();
+                        reason = reason.or(limits.count_text_reply(!fresh.is_empty(), is_readable));
+                    }
+                    if let Some(reason) = reason {
                         self.refuse_all(&fresh)?;
                         return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
                     }
@@ -100,11 +116,40 @@ impl AgentLoop<'_, '_> {
         }
     }
 
+    fn last_text(&self) -> &str {
+        let mut replies =
+            self.context.messages.current().iter().rev().filter(|message| message.role == Role::Assistant);
+        replies.next().map_or("", |reply| reply.content.as_str())
+    }
+
+    fn reminder(&self) -> String {
+        match self.protocol {
+            Protocol::Native => self.prompts.render(Prompt::Reminder, &[]),
+            Protocol::Json => json_protocol::reminder(self.last_text(), self.prompts),
+        }
+    }
+
+    /// An earlier run may have died between a reply and its comment.
+    fn say_what_may_be_unsaid(&self) -> Result<()> {
+        let messages = &self.context.messages;
+        let last = messages.current().iter().rposition(|message| message.role == Role::Assistant);
+        let is_recovered = self.protocol == Protocol::Json && self.context.metadata.resumes > 0;
+        let Some((index, seq)) = last.filter(|_| is_recovered).and_then(|index| Some((index, messages.seq_of(index)?)))
+        else {
+            return Ok(());
+        };
+        say(self.forge, self.prompts, self.context, seq, &messages.current()[index].content, true)
+    }
+
     /// One turn of the model, appended. The calls it made, and whether it was cut off.
     fn ask(&mut self, compaction: &mut Compaction<'_>) -> Result<(Vec<PreparedCall>, bool)> {
         let turn = self.context.messages.count_replies();
         let reply = self.reply(turn, compaction)?;
         fault::point("loop.replied");
+        let reply = match self.protocol {
+            Protocol::Native => reply,
+            Protocol::Json => json_protocol::read(reply, self.toolbox, self.prompts, self.redactor),
+        };
         let usage = reply.usage;
         let limit = self.llm.model().max_output_tokens;
         let prepared = reply::prepare(reply, turn, self.toolbox.specs(), limit);
@@ -118,22 +163,30 @@ impl AgentLoop<'_, '_> {
         }
         let calls: Vec<ToolCall> = prepared.calls.iter().map(|prepared| self.masked(&prepared.call)).collect();
         log::info!("turn {}: {}", turn + 1, describe(&content, &calls));
-        self.context.messages.add(Message::assistant(content, calls), usage)?;
+        let message =
+            Message { reasoning: self.masked_reasoning(prepared.reasoning), ..Message::assistant(content, calls) };
+        let seq = self.context.messages.add(message, usage)?;
         Parking::end(self.context.dir())?;
         (self.on_turn)()?;
         fault::point("loop.turn");
+        if self.protocol == Protocol::Json {
+            say(self.forge, self.prompts, self.context, seq, self.last_text(), false)?;
+        }
         Ok((prepared.calls, prepared.is_cut))
     }
 
     /// A reply to the conversation, which is made shorter where the server cannot take it.
     fn reply(&mut self, turn: u64, compaction: &mut Compaction<'_>) -> Result<Reply> {
         loop {
-            let request = Request {
-                task: self.context.uuid(),
-                phase: "loop",
-                turn,
-                messages: self.context.messages.current(),
-                tools: self.toolbox.specs(),
+            let history = self.context.messages.current();
+            let (task, phase) = (self.context.uuid(), "loop");
+            let in_text: Vec<Message>;
+            let request = match self.protocol {
+                Protocol::Native => Request { task, phase, turn, messages: history, tools: self.toolbox.specs() },
+                Protocol::Json => {
+                    in_text = json_protocol::rendered(history, self.toolbox, self.prompts);
+                    Request { task, phase, turn, messages: &in_text, tools: &[] }
+                }
             };
             match self.llm.complete(&request) {
                 Ok(reply) if compaction.trusts(reply.usage, self.llm, self.context)? => return Ok(reply),
@@ -150,7 +203,13 @@ impl AgentLoop<'_, '_> {
             id: call.id.clone(),
             name: reply::wire_name(&self.redactor.mask(&call.name)),
             arguments: Value::Object(self.masked_arguments(arguments)).to_string(),
+            extra: call.extra.as_ref().map(|extra| self.redactor.mask_json(json_without_nul(extra.clone()))),
         }
+    }
+
+    fn masked_reasoning(&self, reasoning: Option<Reasoning>) -> Option<Reasoning> {
+        let fit = |text: &str| self.redactor.mask(&without_controls(text));
+        reasoning.map(|kept| Reasoning { text: fit(&kept.text), ..kept })
     }
 
     /// Masked value by value: in JSON text a secret may be written otherwise, and masking there can

@@ -8,12 +8,17 @@ const MOST_TOOL_ERRORS: u32 = 3;
 /// Consecutive replies cut off at the output limit.
 const MOST_CUT_REPLIES: u32 = 3;
 
+/// Consecutive replies that cannot be read, or that call nothing, where calls are made in text.
+const MOST_IDLE_REPLIES: u32 = 5;
+
 /// The counters of one run.
 #[derive(Debug, Default)]
 pub struct ErrorLimits {
     tool_errors: HashMap<String, u32>,
     failed_in_this_reply: HashSet<String>,
     cut_replies: u32,
+    unreadable_replies: u32,
+    idle_replies: u32,
 }
 
 impl ErrorLimits {
@@ -38,5 +43,16 @@ impl ErrorLimits {
         self.cut_replies = if is_cut { self.cut_replies + 1 } else { 0 };
         (self.cut_replies >= MOST_CUT_REPLIES)
             .then(|| format!("the model's answer was cut off at its output limit {} times in a row", self.cut_replies))
+    }
+
+    /// Counts a reply whose calls are made in text; the reason to give up when a limit is reached.
+    pub fn count_text_reply(&mut self, has_calls: bool, is_readable: bool) -> Option<String> {
+        self.unreadable_replies = if is_readable { 0 } else { self.unreadable_replies + 1 };
+        self.idle_replies = if has_calls { 0 } else { self.idle_replies + 1 };
+        if self.unreadable_replies >= MOST_IDLE_REPLIES {
+            return Some(format!("the model's answer held no usable JSON {MOST_IDLE_REPLIES} times in a row"));
+        }
+        (self.idle_replies >= MOST_IDLE_REPLIES)
+            .then(|| format!("the model called no tool in {MOST_IDLE_REPLIES} answers in a row"))
     }
 }

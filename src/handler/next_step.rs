@@ -27,6 +27,21 @@ pub fn cut_text(content: &str) -> String {
     format!("{}\n{CUT_MARK}", content.trim_end())
 }
 
+/// Whether a reply was marked by [`cut_text`].
+pub fn is_cut_text(content: &str) -> bool {
+    content.ends_with(CUT_MARK)
+}
+
+/// As [`next_step`], where only a call ends a task: text is never taken for an end.
+pub fn next_step_by_calls(history: &[Message]) -> NextStep {
+    let is_text =
+        || history.iter().rfind(|message| message.role == Role::Assistant).is_some_and(|m| m.tool_calls.is_empty());
+    match next_step(history) {
+        NextStep::Finish(..) if is_text() => NextStep::Remind,
+        step => step,
+    }
+}
+
 /// Reads the next step from a history.
 pub fn next_step(history: &[Message]) -> NextStep {
     let Some(last) = history.iter().rposition(|message| message.role == Role::Assistant) else {
@@ -49,7 +64,7 @@ pub fn next_step(history: &[Message]) -> NextStep {
         return NextStep::Ask;
     }
     let before = history[..last].iter().rfind(|message| message.role == Role::Assistant);
-    let counts = |message: &Message| message.tool_calls.is_empty() && !message.content.ends_with(CUT_MARK);
+    let counts = |message: &Message| message.tool_calls.is_empty() && !is_cut_text(&message.content);
     if !counts(reply) || !before.is_some_and(counts) {
         return NextStep::Remind;
     }

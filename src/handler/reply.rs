@@ -1,7 +1,7 @@
 //! A model's reply made fit for the history: ids of our own, names and arguments that every strict
 //! server takes, and for each call whether it may run. Pure.
 
-use crate::chat::{Arguments, ToolCall, is_wire_name};
+use crate::chat::{Arguments, Reasoning, ToolCall, is_wire_name};
 use crate::ports::{FinishReason, RawToolCall, Reply, ToolSpec};
 use crate::text::parse_json;
 
@@ -12,6 +12,8 @@ use super::arguments;
 pub struct Prepared {
     /// Text; may be empty.
     pub content: String,
+    /// What the model thought before.
+    pub reasoning: Option<Reasoning>,
     /// Calls with what to do about each, in order.
     pub calls: Vec<PreparedCall>,
     /// The reply was cut off at the output limit; none of its calls may run.
@@ -48,7 +50,7 @@ pub fn prepare(reply: Reply, turn: u64, specs: &[ToolSpec], max_output_tokens: O
     let is_cut = reply.finish == FinishReason::Length || (at_limit && reply.tool_calls.iter().any(has_broken_text));
     let calls = reply.tool_calls.into_iter().enumerate();
     let calls = calls.map(|(index, raw)| prepare_call(&raw, id(turn, index), specs, is_cut)).collect();
-    Prepared { content: reply.content, calls, is_cut }
+    Prepared { content: reply.content, reasoning: reply.reasoning, calls, is_cut }
 }
 
 fn prepare_call(raw: &RawToolCall, id: String, specs: &[ToolSpec], is_cut: bool) -> PreparedCall {
@@ -64,7 +66,7 @@ fn prepare_call(raw: &RawToolCall, id: String, specs: &[ToolSpec], is_cut: bool)
         // What is broken or cut is not sent back: a strict server would refuse the history for good.
         _ => "{}".into(),
     };
-    PreparedCall { call: ToolCall { id, name: wire_name(name), arguments }, fate }
+    PreparedCall { call: ToolCall { id, name: wire_name(name), arguments, extra: raw.extra.clone() }, fate }
 }
 
 /// Nine letters and digits: what the pickiest known server takes. Unique in the task by turn and place.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
+use super::json_protocol::Protocol;
 use super::{comment, prepare};
 use crate::context::{
     CompressionSettings, Contexts, Hooks, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb,
@@ -35,6 +36,8 @@ pub struct Settings {
     pub result_cap_tokens: u64,
     /// Most estimated tokens taken over from an earlier task of the same item; `None` when that is off.
     pub inheritance_tokens: Option<u64>,
+    /// How the model calls tools.
+    pub protocol: Protocol,
     /// When older messages are summed up; `None` for never.
     pub compression: Option<CompressionSettings>,
     /// Claims without a turn after which a task is given up; for the message.
@@ -291,6 +294,10 @@ impl TaskHandler<'_> {
         let (workspace, made_again) = self.workspace(context.uuid(), &key)?;
         let ToolSet { mut toolbox, command_tool } = self.tools.tools(context.uuid(), &workspace)?;
         toolbox.add_spec(crate::tools::finish::spec());
+        let command_tool = match self.settings.protocol {
+            Protocol::Native => command_tool,
+            Protocol::Json => command_tool.map(|tool| toolbox.slash_name(&tool)),
+        };
         self.open_conversation(context, item, &workspace, command_tool.as_deref())?;
         self.tell_inheritance(context)?;
         if made_again {
@@ -300,6 +307,8 @@ impl TaskHandler<'_> {
         let pause_signal = self.settings.pause_signal.clone();
         let mut control = Control::new(self.forge, key, &self.settings.labels, pause_signal, watches);
         let end = AgentLoop {
+            forge: self.forge,
+            protocol: self.settings.protocol,
             llm: self.llm,
             toolbox: &mut toolbox,
             context,

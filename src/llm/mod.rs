@@ -2,10 +2,13 @@
 
 mod failure;
 mod layers;
+mod ollama;
 mod openai;
 mod replay;
+mod window;
 
 pub use failure::{is_overflow, is_quota};
 pub use layers::{Ledger, Retrying};
+pub use ollama::{Ollama, OllamaSettings};
 pub use openai::{OpenAi, OpenAiSettings};
 pub use replay::Replay;

@@ -163,7 +163,7 @@ impl Recording {
 }
 
 fn nothing() -> Reply {
-    Reply { content: String::new(), tool_calls: Vec::new(), finish: FinishReason::Ended, usage: None }
+    Reply { content: String::new(), tool_calls: Vec::new(), reasoning: None, finish: FinishReason::Ended, usage: None }
 }
 
 impl Llm for Replay {
@@ -219,9 +219,10 @@ fn reply_of(line: Line) -> Reply {
             .map(|call| {
                 let (name, arguments) =
                     call.function.map_or((None, None), |function| (function.name, function.arguments));
-                RawToolCall { id: call.id, name, arguments }
+                RawToolCall { id: call.id, name, arguments, extra: None }
             })
             .collect(),
+        reasoning: None,
         finish: if line.finish_reason.as_deref() == Some("length") {
             FinishReason::Length
         } else {

@@ -6,17 +6,26 @@
 /// one before it, ends thinking whose opening tag the server's template had already written. Tags
 /// further inside are the answer's own words and stay.
 pub fn without_thinking(text: &str) -> &str {
+    split_thinking(text).1
+}
+
+/// The thinking in front of an answer, tags included, and the answer, as [`without_thinking`] cuts it.
+pub fn split_thinking(text: &str) -> (&str, &str) {
     let mut rest = text;
-    while let Some(inside) = after_opening_tag(rest.trim_start()) {
-        rest = match find(inside, "</think>") {
-            Some(at) => &inside[at + "</think>".len()..],
-            None => "",
-        };
+    while let Some(length) = thinking_at_start(rest.trim_start()) {
+        rest = &rest.trim_start()[length..];
     }
     if rest.len() == text.len() {
         rest = after_lone_closing_tag(text).unwrap_or(text);
     }
-    if rest.len() == text.len() { text } else { rest.trim_start() }
+    if rest.len() == text.len() { ("", text) } else { (text[..text.len() - rest.len()].trim(), rest.trim_start()) }
+}
+
+/// Bytes of the block of thinking that `text` begins with; one that never ends reaches to the end.
+pub(super) fn thinking_at_start(text: &str) -> Option<usize> {
+    let inside = after_opening_tag(text)?;
+    let end = find(inside, "</think>").map_or(inside.len(), |at| at + "</think>".len());
+    Some(text.len() - inside.len() + end)
 }
 
 fn after_opening_tag(text: &str) -> Option<&str> {

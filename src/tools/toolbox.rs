@@ -48,6 +48,21 @@ impl Toolbox {
         &self.specs
     }
 
+    /// The name `server/tool` of a tool, for models that call tools in text; a name that is not on
+    /// offer stays as it is.
+    pub fn slash_name(&self, wire_name: &str) -> String {
+        match self.places.get(wire_name) {
+            Some(place) => format!("{}/{}", self.servers[place.server].name(), place.tool),
+            None => wire_name.to_owned(),
+        }
+    }
+
+    /// The wire name of a tool that was called by either of its names.
+    pub fn wire_name(&self, name: &str) -> Option<&str> {
+        let mut names = self.specs.iter().map(|spec| spec.wire_name.as_str());
+        names.find(|wire_name| *wire_name == name || self.slash_name(wire_name) == name)
+    }
+
     /// Runs a tool. A name that is not on offer is a failure that lists those that are.
     pub fn call(&mut self, wire_name: &str, arguments: &Arguments) -> ToolResult {
         match self.places.get(wire_name) {

@@ -74,13 +74,13 @@ fn a_text_is_cut_to_a_number_of_tokens() {
 
 #[test]
 fn a_message_counts_everything_that_is_sent() {
-    let call = ToolCall { id: "c00000000".into(), name: "read".into(), arguments: r#"{"a":12}"#.into() };
+    let call = ToolCall { id: "c00000000".into(), name: "read".into(), arguments: r#"{"a":12}"#.into(), extra: None };
     assert_eq!(Message::assistant("abcdefgh", vec![call.clone(), call.clone()]).estimated_tokens(), 2 + 2 * (1 + 2));
     assert_eq!(Message::tool_result(&call, "abcd").estimated_tokens(), 1);
 }
 
 fn call(id: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: "read".into(), arguments: "{}".into() }
+    ToolCall { id: id.into(), name: "read".into(), arguments: "{}".into(), extra: None }
 }
 
 fn asks(ids: &[&str]) -> Message {

@@ -428,7 +428,7 @@ fn long_arguments_of_earlier_calls_are_shortened_last_and_stay_objects() {
     let store = Store::new();
     let big = |number: u64| {
         let arguments = json!({ "path": "a.txt", "file_text": "é".repeat(8000), "lines": [1, 2] }).to_string();
-        let call = ToolCall { id: format!("c{number:08}"), name: "edit".into(), arguments };
+        let call = ToolCall { id: format!("c{number:08}"), name: "edit".into(), arguments, extra: None };
         vec![Message::assistant("", vec![call.clone()]), Message::tool_result(&call, "done")]
     };
     let mut context = filled(&store, &[begin(), big(0), big(1)].concat());

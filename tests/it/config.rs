@@ -723,8 +723,6 @@ fn unbuilt_features_are_refused() {
         assert!(error.sentence().contains(&format!("`{key}` cannot be {value} in this version yet; ")), "{error}");
         assert!(!error.sentence().contains("hunter2"), "{error}");
     }
-    let text_protocol = WORKING.replace("{provider", "{function_calling: false, provider");
-    assert!(load(&text_protocol).unwrap_err().sentence().contains("`llm.function_calling` cannot be false"));
     // A value from the environment is blamed on its variable.
     let env = |name: &str| (name == "EXECUTOR_DEFAULT_ENVIRONMENT").then(|| "python".to_owned());
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The crash table: the process dies at a named point, is started again, and the end is the same as
 //! if it had not died. Nothing lost, nothing doubled, no command run twice by us.
 
-use crate::support::{Cassette, History, World, check_strictly, eventually, git};
+use crate::support::{Cassette, History, World, check_strictly, eventually, git, says};
 
 const BRANCH: &str = "coding-agent/issue-fix";
 
@@ -272,4 +272,20 @@ fn locks_that_a_killed_git_left_in_either_repository_are_removed() {
     }
     world.run(&[]).expect(0);
     assert_right_in_the_end(&world, "stale locks");
+}
+
+#[test]
+fn a_comment_made_in_work_is_posted_once_whenever_the_process_dies() {
+    for point in ["loop.turn", "loop.said", "loop.tool_ran"] {
+        let call =
+            r#"{"comment":"I begin.","command":{"tool":"command-executor/execute_command","args":{"command":"true"}}}"#;
+        let cassette = Cassette::new().then(says(call)).then(says(r#"{"done":true,"comment":"Done."}"#));
+        let mut world = World::with_task(&cassette);
+        world.set_env("FUNCTION_CALLING", "false");
+        world.run_to_crash(&[], point);
+        world.run(&[]).expect(0);
+        world.assert_settled();
+        let comments = world.comments("fix");
+        assert_eq!(comments.matches("> I begin.").count(), 1, "{point}: {comments}");
+    }
 }

@@ -76,10 +76,12 @@ fn replay_of_odd_lines() {
     let text: String = lines.iter().map(|line| format!("{line}\n\n")).collect();
     let (_dir, model) = replay(&text);
     let mut model = model.unwrap();
-    let nameless = |id: Option<&str>| RawToolCall { id: id.map(str::to_owned), name: None, arguments: None };
+    let nameless =
+        |id: Option<&str>| RawToolCall { id: id.map(str::to_owned), name: None, arguments: None, extra: None };
     assert_eq!(asked(&mut model, 0).unwrap().tool_calls, [nameless(None), nameless(Some(""))]);
     assert_eq!(asked(&mut model, 1).unwrap().finish, FinishReason::Length);
-    let empty = Reply { content: String::new(), tool_calls: vec![], finish: FinishReason::Ended, usage: None };
+    let empty =
+        Reply { content: String::new(), tool_calls: vec![], reasoning: None, finish: FinishReason::Ended, usage: None };
     assert_eq!(asked(&mut model, 2).unwrap(), empty);
     assert_eq!(asked(&mut model, 3).unwrap(), Reply { content: "x".into(), ..empty });
 }
@@ -192,7 +194,13 @@ impl Llm for &mut Scripted {
 }
 
 fn good() -> Reply {
-    Reply { content: "abcdefghijkl".into(), tool_calls: vec![], finish: FinishReason::Ended, usage: None }
+    Reply {
+        content: "abcdefghijkl".into(),
+        tool_calls: vec![],
+        reasoning: None,
+        finish: FinishReason::Ended,
+        usage: None,
+    }
 }
 
 thread_local! {
@@ -266,7 +274,7 @@ fn ledger_has_a_row_per_call_with_reported_or_estimated_tokens() {
     let dir = tempfile::tempdir().unwrap();
     let db = RefCell::new(TaskDb::open(&dir.path().join("tasks.db")));
     let usage = Some(Usage { prompt_tokens: 100, completion_tokens: 10, cached_tokens: 50 });
-    let call = RawToolCall { id: None, name: Some("run_".into()), arguments: Some(json!("{\"a\":12}")) };
+    let call = RawToolCall { id: None, name: Some("run_".into()), arguments: Some(json!("{\"a\":12}")), extra: None };
     let mut model = Scripted::new([
         Ok(Reply { usage, ..good() }),
         Ok(good()),

@@ -7,7 +7,7 @@ use coding_agent::task::{Outcome, OutcomeKind};
 use crate::support::Random;
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+    ToolCall { id: id.into(), name: name.into(), arguments: arguments.into(), extra: None }
 }
 
 fn run(id: &str) -> ToolCall {

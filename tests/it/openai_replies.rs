@@ -52,7 +52,7 @@ fn a_call_written_as_text_is_text_and_reminded() {
 }
 
 #[test]
-fn thinking_is_neither_kept_nor_sent_back() {
+fn thinking_without_a_call_is_not_sent_back() {
     let answer = message(
         json!({ "content": "<think>secret plan</think>\nShort.", "reasoning_content": "secret plan", "reasoning": "secret plan" }),
     );

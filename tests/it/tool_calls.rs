@@ -24,11 +24,11 @@ fn specs() -> Vec<ToolSpec> {
 }
 
 fn raw(name: &str, arguments: impl Into<Option<Value>>) -> RawToolCall {
-    RawToolCall { id: Some("call_0".into()), name: Some(name.into()), arguments: arguments.into() }
+    RawToolCall { id: Some("call_0".into()), name: Some(name.into()), arguments: arguments.into(), extra: None }
 }
 
 fn reply(tool_calls: Vec<RawToolCall>) -> Reply {
-    Reply { content: String::new(), tool_calls, finish: FinishReason::Ended, usage: None }
+    Reply { content: String::new(), tool_calls, reasoning: None, finish: FinishReason::Ended, usage: None }
 }
 
 /// Prepares a reply and checks what must hold for every one: valid history, one slot per call.
@@ -169,7 +169,7 @@ fn c03_ids_are_ours() {
 #[test]
 fn c03_object_arguments_and_a_call_without_a_function() {
     runs_with("list_files", json!({ "path": "a.txt" }), &json!({ "path": "a.txt" }));
-    let nameless = RawToolCall { id: Some(String::new()), name: None, arguments: None };
+    let nameless = RawToolCall { id: Some(String::new()), name: None, arguments: None, extra: None };
     let prepared = prepared(reply(vec![raw("list_files", json!({ "path": "a.txt" })), nameless]), None);
     assert!(matches!(prepared.calls[0].fate, Fate::Run(_)));
     assert_eq!(prepared.calls[0].call.arguments, r#"{"path":"a.txt"}"#);

@@ -5,7 +5,7 @@ mod wire;
 
 use serde_json::Value;
 
-use super::failure;
+use super::{failure, window};
 use crate::chat::check_history;
 use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
@@ -25,10 +25,12 @@ pub struct OpenAiSettings {
     pub base_url: String,
     /// Key; without one no `Authorization` is sent.
     pub api_key: Option<Secret>,
-    /// Variable that holds the key, for messages.
-    pub key_variable: &'static str,
+    /// Variable that holds the key, for messages; `None` for a server that takes none.
+    pub key_variable: Option<&'static str>,
     /// Setting and variable that name the model, for messages.
     pub model_setting: &'static str,
+    /// LM Studio's own list of models, which tells the window a model really has.
+    pub windows_url: Option<String>,
     /// Provider and model, with its limits.
     pub profile: ModelProfile,
 }
@@ -53,7 +55,10 @@ impl OpenAi {
     }
 
     fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
-        let url = format!("{}{path}", self.settings.base_url);
+        self.send_to(method, &format!("{}{path}", self.settings.base_url), body)
+    }
+
+    fn send_to(&self, method: &str, url: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
         let mut headers = vec![("accept", "application/json")];
         if body.is_some() {
             headers.push(("content-type", "application/json"));
@@ -61,7 +66,7 @@ impl OpenAi {
         if let Some(authorization) = &self.authorization {
             headers.push(("authorization", authorization.expose()));
         }
-        let request = HttpRequest { method, url: &url, headers: &headers, body, most_body_bytes: MOST_ANSWER_BYTES };
+        let request = HttpRequest { method, url, headers: &headers, body, most_body_bytes: MOST_ANSWER_BYTES };
         self.client.send(&request)
     }
 
@@ -91,10 +96,17 @@ impl OpenAi {
                 Error::task(format!("`{base_url}` refuses the content of the request{words}"))
             }
             401 | 403 if self.authorization.is_none() => {
-                Error::host(format!("`{base_url}` wants a key ({status}){words}")).hint(format!("set {key_variable}"))
+                let hint = key_variable.map_or_else(
+                    || "switch its authentication off, or use it as the provider openai with a key".to_owned(),
+                    |variable| format!("set {variable}"),
+                );
+                Error::host(format!("`{base_url}` wants a key ({status}){words}")).hint(hint)
             }
-            401 | 403 => Error::host(format!("`{base_url}` refuses the key in {key_variable} ({status}){words}"))
-                .hint("a new key may be needed, or one that may use this model"),
+            401 | 403 => {
+                let variable = key_variable.unwrap_or("the configuration");
+                Error::host(format!("`{base_url}` refuses the key in {variable} ({status}){words}"))
+                    .hint("a new key may be needed, or one that may use this model")
+            }
             404 | 405 | 501 => Error::host(format!(
                 "`{base_url}` has no model `{}`, or the address is wrong ({status}){words}",
                 profile.model
@@ -142,6 +154,34 @@ impl Llm for OpenAi {
     /// its first reply tells the same, parks the task and spends no attempt; a probing chat request
     /// would cost money at each pass, and is refused by models that must think first.
     fn probe(&mut self) -> Result<()> {
+        self.look_for_model()?;
+        self.look_at_window();
+        Ok(())
+    }
+
+    fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
+        check_history(request.messages).map_err(|broken| Error::bug(format!("the history is not valid: {broken}")))?;
+        let profile = &self.settings.profile;
+        let body = wire::Body::new(&profile.model, request.messages, request.tools, profile.max_output_tokens);
+        let body = serde_json::to_vec(&body).context(Kind::Bug, || "cannot write a request".into())?;
+        let response = self.send("POST", "/chat/completions", Some(&body))?;
+        if response.status != 200 {
+            return Err(self.refusal(response.status, &response));
+        }
+        if response.body.iter().all(u8::is_ascii_whitespace) {
+            return Err(self.unusable(&response, "it is empty"));
+        }
+        let answer = parse_json(&response.body).map_err(|error| self.unusable(&response, &format!("{error}")))?;
+        match (answer.get("error").filter(|error| !error.is_null()), wire::reply(&answer)) {
+            (_, Some(reply)) => Ok(reply),
+            (Some(error), None) => Err(self.error_inside(&response, error)),
+            (None, None) => Err(self.unusable(&response, "it holds no message")),
+        }
+    }
+}
+
+impl OpenAi {
+    fn look_for_model(&self) -> Result<()> {
         let OpenAiSettings { base_url, profile, model_setting, .. } = &self.settings;
         let response = self.send("GET", "/models", None).map_err(|error| match error.kind() {
             // Too long, or redirected elsewhere: here it is no task's fault.
@@ -170,24 +210,19 @@ impl Llm for OpenAi {
         .hint(format!("set {model_setting}")))
     }
 
-    fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
-        check_history(request.messages).map_err(|broken| Error::bug(format!("the history is not valid: {broken}")))?;
-        let profile = &self.settings.profile;
-        let body = wire::Body::new(&profile.model, request.messages, request.tools, profile.max_output_tokens);
-        let body = serde_json::to_vec(&body).context(Kind::Bug, || "cannot write a request".into())?;
-        let response = self.send("POST", "/chat/completions", Some(&body))?;
-        if response.status != 200 {
-            return Err(self.refusal(response.status, &response));
-        }
-        if response.body.iter().all(u8::is_ascii_whitespace) {
-            return Err(self.unusable(&response, "it is empty"));
-        }
-        let answer = parse_json(&response.body).map_err(|error| self.unusable(&response, &format!("{error}")))?;
-        match (answer.get("error").filter(|error| !error.is_null()), wire::reply(&answer)) {
-            (_, Some(reply)) => Ok(reply),
-            (Some(error), None) => Err(self.error_inside(&response, error)),
-            (None, None) => Err(self.unusable(&response, "it holds no message")),
-        }
+    /// Takes the window that LM Studio really gave the model, where it says so: what does not fit is
+    /// cut off there without a word.
+    fn look_at_window(&mut self) {
+        let Some(url) = &self.settings.windows_url else { return };
+        let found = match self.send_to("GET", url, None) {
+            Ok(response) if response.status == 200 => {
+                window::in_lmstudio(&parse_json(&response.body).unwrap_or_default(), &self.settings.profile.model)
+            }
+            // Older versions have no such list.
+            Ok(response) => return log::debug!("`{url}` tells no windows ({})", response.status),
+            Err(error) => return log::debug!("`{url}` tells no windows: {error:#}"),
+        };
+        window::apply(&mut self.settings.profile, found, "load it with a longer context there, or set that");
     }
 }
 

@@ -5,9 +5,12 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::chat::{Message, Role, Usage};
+use crate::chat::{Message, Reasoning, Role, Usage};
 use crate::ports::{FinishReason, RawToolCall, Reply, ToolSpec};
-use crate::text::without_thinking;
+use crate::text::split_thinking;
+
+/// Where DeepSeek, and servers that do as it does, put what the model thought, and want it back.
+const REASONING: &str = "reasoning_content";
 
 /// A request. Nothing in it but what the reference names: strict servers refuse unknown fields.
 #[derive(Serialize)]
@@ -26,6 +29,9 @@ struct WireMessage<'a> {
     role: &'static str,
     /// Never null: LM Studio and Ollama have refused that (case C08).
     content: &'a str,
+    /// As it came, and only where it came: other servers may not know the field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<WireCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,6 +43,10 @@ struct WireCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: CalledFunction<'a>,
+    /// Gemini's signature of its thinking; a call without its own is refused
+    /// (ai.google.dev/gemini-api/docs/thought-signatures).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -83,10 +93,12 @@ fn wire_message(message: &Message) -> WireMessage<'_> {
         id: &call.id,
         r#type: "function",
         function: CalledFunction { name: &call.name, arguments: &call.arguments },
+        extra_content: call.extra.as_ref(),
     });
     WireMessage {
         role: message.role.name(),
         content: &message.content,
+        reasoning_content: message.reasoning_for(REASONING),
         tool_calls: calls.collect(),
         tool_call_id: message.tool_call_id.as_deref().filter(|_| message.role == Role::Tool),
     }
@@ -94,8 +106,7 @@ fn wire_message(message: &Message) -> WireMessage<'_> {
 
 /// The reply in a server's answer; `None` when there is no message in it (case C06).
 ///
-/// Read field by field: an odd one must not cost the rest of the reply. `reasoning_content` and
-/// its like are not read at all, so they are neither posted nor sent back.
+/// Read field by field: an odd one must not cost the rest of the reply.
 pub(super) fn reply(answer: &Value) -> Option<Reply> {
     let choice = answer.pointer("/choices/0")?;
     let message = choice.get("message").filter(|message| message.is_object())?;
@@ -112,12 +123,21 @@ pub(super) fn reply(answer: &Value) -> Option<Reply> {
     }
     let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
     let is_cut = ["length", "max_tokens", "model_length"].contains(&reason);
+    let (inside, answer_text) = split_thinking(&content);
     Some(Reply {
-        content: without_thinking(&content).to_owned(),
+        content: answer_text.to_owned(),
         tool_calls,
+        reasoning: reasoning(message).or_else(|| Reasoning::inside_text(inside)),
         finish: if is_cut { FinishReason::Length } else { FinishReason::Ended },
         usage: answer.get("usage").and_then(usage),
     })
+}
+
+/// What the model thought; also an empty text of it, since it is wanted back as it came. `reasoning`
+/// is what OpenRouter, vLLM and LM Studio call it, and never want back.
+fn reasoning(message: &Value) -> Option<Reasoning> {
+    let of = |field: &str| Some(Reasoning { field: field.into(), text: message.get(field)?.as_str()?.to_owned() });
+    of(REASONING).or_else(|| of("reasoning").filter(|reasoning| !reasoning.text.is_empty()))
 }
 
 /// Text, or the text of a list of parts; parts that are no text (thinking, images) are left out.
@@ -144,6 +164,7 @@ fn raw_call(call: &Value) -> RawToolCall {
         id: text(call.get("id")),
         name: text(function.and_then(|function| function.get("name"))),
         arguments: function.and_then(|function| function.get("arguments")).filter(|sent| !sent.is_null()).cloned(),
+        extra: call.get("extra_content").filter(|extra| extra.is_object()).cloned(),
     }
 }
 

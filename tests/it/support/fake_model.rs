@@ -24,6 +24,10 @@ pub struct FakeModel {
 struct State {
     script: VecDeque<Answer>,
     models: Answer,
+    /// LM Studio's own list.
+    windows: Option<Answer>,
+    /// Each call must come back with the reasoning and the signature it was sent with.
+    wants_reasoning: bool,
     key: Option<&'static str>,
     /// Bytes of a request divided by four that are too many, and what is answered then.
     window: Option<(usize, Answer)>,
@@ -55,6 +59,8 @@ impl FakeModel {
         let state = Arc::new(Mutex::new(State {
             script: script.into_iter().collect(),
             models: Answer::json(200, &json!({ "object": "list", "data": [{ "id": "other" }, { "id": MODEL }] })),
+            windows: None,
+            wants_reasoning: false,
             key: Some(KEY),
             window: None,
             summaries: VecDeque::new(),
@@ -71,6 +77,17 @@ impl FakeModel {
     /// What `GET /models` gives from now on.
     pub fn set_models(&self, answer: Answer) {
         self.state.lock().unwrap().models = answer;
+    }
+
+    /// What `GET /api/v0/models` gives from now on.
+    pub fn set_windows(&self, answer: Answer) {
+        self.state.lock().unwrap().windows = Some(answer);
+    }
+
+    /// From now on a turn of tools without its `reasoning_content` is refused, and so is a call without
+    /// its `extra_content`.
+    pub fn wants_reasoning(&self) {
+        self.state.lock().unwrap().wants_reasoning = true;
     }
 
     /// From now on a request with a key is refused.
@@ -174,6 +191,7 @@ impl State {
         }
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/v1/models") => Ok(self.models.clone()),
+            ("GET", "/api/v0/models") => self.windows.clone().ok_or("this is not LM Studio".into()),
             ("POST", "/v1/chat/completions") => {
                 if request.header("content-type") != Some("application/json") {
                     return Err("Content-Type is not application/json".into());
@@ -181,7 +199,10 @@ impl State {
                 if request.header("content-length").is_none() {
                     return Err("no Content-Length".into());
                 }
-                let body: Value = serde_json::from_slice(&request.body).map_err(|error| error.to_string())?;
+                let mut body: Value = serde_json::from_slice(&request.body).map_err(|error| error.to_string())?;
+                if self.wants_reasoning {
+                    take_reasoning(&mut body)?;
+                }
                 if let Some(objection) = objection(&body) {
                     return Err(objection);
                 }
@@ -210,6 +231,19 @@ impl State {
             (method, path) => Err(format!("nothing is at {method} {path}")),
         }
     }
+}
+
+/// Takes out what goes back with turns of tools; what is missing is told.
+fn take_reasoning(body: &mut Value) -> Result<(), String> {
+    for message in body["messages"].as_array_mut().into_iter().flatten() {
+        let Some(fields) = message.as_object_mut().filter(|fields| fields.contains_key("tool_calls")) else { continue };
+        fields.remove("reasoning_content").ok_or("The `reasoning_content` must be passed back")?;
+        for call in fields["tool_calls"].as_array_mut().into_iter().flatten() {
+            let call = call.as_object_mut().ok_or("no call")?;
+            call.remove("extra_content").ok_or("the call has no thought_signature")?;
+        }
+    }
+    Ok(())
 }
 
 /// A line of a cassette as a whole answer.

@@ -7,6 +7,7 @@ pub mod fake_forge;
 pub mod fake_github;
 pub mod fake_gitlab;
 mod fake_model;
+mod fake_ollama;
 mod fake_proxy;
 pub mod github_job;
 pub mod gitlab_job;
@@ -23,6 +24,7 @@ mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
 pub use fake_model::{FakeModel, KEY, MODEL, reply};
+pub use fake_ollama::{FakeOllama, OLLAMA_MODEL, ollama_answer, ollama_call};
 pub use fake_proxy::FakeProxy;
 pub use history::{History, check_strictly};
 pub use http_server::Answer;

@@ -62,7 +62,12 @@ impl Store {
 
 /// The call of that turn and place.
 pub fn call(turn: u64, index: usize) -> ToolCall {
-    ToolCall { id: format!("c{turn:05}{index:03}"), name: "run".into(), arguments: r#"{"command":"true"}"#.into() }
+    ToolCall {
+        id: format!("c{turn:05}{index:03}"),
+        name: "run".into(),
+        arguments: r#"{"command":"true"}"#.into(),
+        extra: None,
+    }
 }
 
 /// Records a command that ended with exit code 3.

@@ -28,7 +28,7 @@ impl Summarizer {
 }
 
 pub fn says_summary(text: &str) -> Reply {
-    Reply { content: text.into(), tool_calls: vec![], finish: FinishReason::Ended, usage: None }
+    Reply { content: text.into(), tool_calls: vec![], reasoning: None, finish: FinishReason::Ended, usage: None }
 }
 
 impl Llm for Summarizer {
