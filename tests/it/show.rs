@@ -1,7 +1,6 @@
 //! `show`: what a person sees of a task, and what a script gets.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
 
 use coding_agent::text::{Paint, Style};
 use serde_json::{Value, json};
@@ -21,9 +20,9 @@ fn uuid(world: &World, place: &str) -> String {
     world.context(place).file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-#[cfg(feature = "faults")]
 /// Every file below `dir` with its bytes and when it was written.
-fn snapshot(dir: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
+#[cfg(feature = "faults")]
+fn snapshot(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>, std::time::SystemTime)> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.to_path_buf()];
     while let Some(dir) = dirs.pop() {
