@@ -59,6 +59,8 @@ pub fn write_once<T>(write: impl Fn() -> Result<T>, look: impl Fn() -> Result<Op
             Err(error) if error.kind() == Kind::Later && error.not_before_ms().is_none() => error,
             done => return done,
         };
+        // First the wait: a server that is still at it would not show it yet.
+        clock::sleep(Duration::from_secs(1 << tried));
         if let Some(found) = look()? {
             log::info!("{error}, but it took effect");
             return Ok(found);
@@ -66,7 +68,6 @@ pub fn write_once<T>(write: impl Fn() -> Result<T>, look: impl Fn() -> Result<Op
         if tried == WRITE_TRIES {
             return Err(error);
         }
-        clock::sleep(Duration::from_secs(1 << tried));
         tried += 1;
     }
 }

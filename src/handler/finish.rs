@@ -54,7 +54,9 @@ impl Finisher<'_> {
         fault::point("finish.row");
         // Of what was cancelled the patch is enough, unless there was more than a commit to keep.
         let is_dropped = kind == OutcomeKind::Cancelled && outcome.refusals.is_empty();
-        let is_elsewhere = outcome.branch.is_some() || outcome.sha.is_none() || is_dropped;
+        // Without a commit there was no work, unless it could not be looked at.
+        let was_none = outcome.sha.is_none() && outcome.refusals.is_empty();
+        let is_elsewhere = outcome.branch.is_some() || was_none || is_dropped;
         match workspace {
             Some(workspace) if is_elsewhere && kind != OutcomeKind::Paused => workspace.remove()?,
             Some(_) => {}
@@ -84,6 +86,9 @@ impl Run<'_> {
             Err(error) if error.kind() == Kind::Task || self.is_hopeless(&error) => {
                 log::warn!("{}: {error:#}", self.context.metadata.message.key);
                 self.outcome.refusals.push(error.sentence().to_owned());
+                if matches!(step, Step::Commit | Step::Push) {
+                    self.fail_if_completed("the work could not be saved");
+                }
             }
             Err(error) => return Err(error),
         }
@@ -155,6 +160,12 @@ impl Run<'_> {
                 self.keep_patch(workspace, &sha)?;
             }
             return Ok(());
+        }
+        if workspace.is_change() && self.finisher.item.is_some_and(|item| item.state != ItemState::Open) {
+            // Its branch may be gone; pushing would bring it back.
+            self.fail_if_completed("it was closed meanwhile");
+            self.outcome.refusals.insert(0, "it was closed before the work could be pushed".to_owned());
+            return self.keep_patch(workspace, &sha);
         }
         let pushed = match workspace.push(&sha, workspace.branch()) {
             // Whatever cannot be repeated is a refusal: the work must not get lost behind "done".

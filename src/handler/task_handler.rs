@@ -197,6 +197,10 @@ impl TaskHandler<'_> {
         let item = match self.forge.item(&key) {
             Err(error) if error.kind() == Kind::Task => {
                 let context = self.open(claim, begun, None)?;
+                // What was decided stands, and may be half told.
+                if let Some(decided) = OutcomeFile::load(context.dir())? {
+                    return self.apply(context, decided, None);
+                }
                 return self.finish(context, Outcome::failed(error.sentence()), None);
             }
             item => item?,
@@ -301,7 +305,7 @@ impl TaskHandler<'_> {
         self.open_conversation(context, item, &workspace, command_tool.as_deref())?;
         self.tell_inheritance(context)?;
         if made_again {
-            self.tell_made_again(context)?;
+            self.tell_made_again(context, &workspace)?;
         }
         let watches = self.settings.stops_when_unassigned && context.metadata.bot_assigned;
         let pause_signal = self.settings.pause_signal.clone();

@@ -34,18 +34,22 @@ impl TaskHandler<'_> {
     }
 
     /// Tells the model that its tree was cloned again, where the history takes it.
-    pub(super) fn tell_made_again(&self, context: &mut TaskContext) -> Result<()> {
+    pub(super) fn tell_made_again(&self, context: &mut TaskContext, workspace: &Workspace) -> Result<()> {
         let note = self.prompts.render(Prompt::WorkTreeMadeAgain, &[]);
         match next_step(context.messages.current()) {
-            NextStep::Finish(..) => Ok(()),
+            // It has ended its work; the work is gone, and that is told when it is taken in.
+            NextStep::Finish(..) => return Ok(()),
             NextStep::Answer(calls) => {
                 let text = format!("{}\n{note}", self.prompts.render(Prompt::Interrupted, &[]));
                 calls
                     .iter()
-                    .try_for_each(|call| context.messages.add(Message::tool_result(call, &text), None).map(drop))
+                    .try_for_each(|call| context.messages.add(Message::tool_result(call, &text), None).map(drop))?;
             }
-            NextStep::Ask | NextStep::Remind => context.messages.add(Message::text(Role::User, note), None).map(drop),
+            NextStep::Ask | NextStep::Remind => {
+                context.messages.add(Message::text(Role::User, note), None)?;
+            }
         }
+        workspace.told_made_again()
     }
 
     /// Standing orders and the task, unless they are there.

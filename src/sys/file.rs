@@ -236,7 +236,15 @@ pub fn remove(path: &Path) -> Result<()> {
 /// # Errors
 /// `Kind::Host` when the system refuses.
 pub fn remove_dir(path: &Path) -> Result<()> {
-    match fault::io().and_then(|()| fs::remove_dir_all(path)) {
+    let removed = fault::io().and_then(|()| fs::remove_dir_all(path)).or_else(|source| match source.kind() {
+        // Somebody's own directory that he may not write to: caches of go are like that.
+        io::ErrorKind::PermissionDenied => {
+            super::tree::open_up(path);
+            fs::remove_dir_all(path)
+        }
+        _ => Err(source),
+    });
+    match removed {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(error("remove the directory", path, source)),
         _ => Ok(()),
     }

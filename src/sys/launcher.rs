@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// Name of the hidden subcommand.
 pub const EXEC_SUBCOMMAND: &str = "__exec";
 
+/// How far commands step back behind other processes.
+const NICE: i32 = 10;
+
 /// Where no limit is meant.
 const NO_LIMIT: &str = "-";
 
@@ -62,6 +65,8 @@ fn limit(memory: &OsStr) -> Result<()> {
     // Not RLIMIT_AS: node, java and go reserve far more address space than they ever use. This one
     // counts what is writable and private.
     lower(Resource::Data, bytes).map_err(|errno| Error::host("cannot limit the memory of a child").caused_by(errno))?;
+    // And for the processor: whoever watches them must get his turn, however many they are.
+    let _ = rustix::process::setpriority_process(None, NICE);
     // Should the whole machine run out of memory, commands go first and not the agent or sshd.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())

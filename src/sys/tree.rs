@@ -1,6 +1,7 @@
-//! Facts of a whole directory: how much it holds, and when it was last touched.
+//! Whole directories: how much one holds, when it was last touched, and opening it up.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Bytes of all files below `path`, links not followed; what cannot be read counts nothing.
@@ -16,6 +17,17 @@ pub fn size_bytes(path: &Path) -> u64 {
         }
     }
     total
+}
+
+/// Lets us write in `path` and all directories below it, links not followed; what cannot be changed stays.
+pub fn open_up(path: &Path) {
+    let mut left = vec![path.to_path_buf()];
+    while let Some(path) = left.pop() {
+        if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
+            left.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+    }
 }
 
 /// How long ago the directory or something directly in it was last written, in milliseconds; `None`

@@ -12,6 +12,9 @@ use crate::task::TaskId;
 /// Where `repo.git` keeps the base of a pull request.
 const BASE_REF: &str = "refs/coding-agent/base";
 
+/// There while the model, and whoever takes its work, has to be told that the tree was made again.
+const MADE_AGAIN: &str = "tree.made_again";
+
 impl Workspace {
     pub(super) fn make(
         settings: &Settings,
@@ -84,9 +87,25 @@ impl Workspace {
         file::rename(&part, &self.tree())
     }
 
+    /// Whether the tree was made again and nobody was told.
+    pub(super) fn was_made_again(&self) -> bool {
+        self.dir.join(MADE_AGAIN).exists()
+    }
+
+    /// Notes that the model knows of its new tree.
+    ///
+    /// # Errors
+    /// `Kind::Host` when the system refuses.
+    pub fn told_made_again(&self) -> Result<()> {
+        file::remove(&self.dir.join(MADE_AGAIN))
+    }
+
     /// Mends a workspace that an earlier process left; `true` when the tree had to be made again.
     pub(super) fn mend(&self) -> Result<bool> {
-        remove_stale_locks(&self.tree().join(".git"))?;
+        // What the model made of its own directory must not stop other tasks.
+        if let Err(error) = remove_stale_locks(&self.tree().join(".git")) {
+            log::warn!("{error:#}");
+        }
         remove_stale_locks(&self.dir.join("repo.git"))?;
         let tree = self.in_tree();
         // A broken submodule is the model's affair; this is about the repository itself.
@@ -95,9 +114,12 @@ impl Workspace {
             return Ok(false);
         }
         log::warn!("the work tree `{}` is damaged; it is set aside and made again", self.tree().display());
+        // Before anything is moved: whoever comes after a kill must know as well.
+        file::replace(&self.dir.join(MADE_AGAIN), b"")?;
         let broken = self.dir.join("tree.broken");
-        file::remove_dir(&broken)?;
+        // Only for another one: what is there may be the only copy of the work.
         if self.tree().exists() {
+            file::remove_dir(&broken)?;
             file::rename(&self.tree(), &broken)?;
         }
         let bare = self.toward_remote();
@@ -153,7 +175,8 @@ pub(super) fn remove_stale_locks(git_dir: &Path) -> Result<()> {
             let path = dir.join(&name);
             if name.ends_with(".lock") {
                 log::info!("removing `{}`, left by a killed git", path.display());
-                file::remove(&path)?;
+                let is_dir = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+                if is_dir { file::remove_dir(&path)? } else { file::remove(&path)? }
             } else if dir != git_dir && !path.is_symlink() && path.is_dir() {
                 dirs.push(path);
             }

@@ -57,7 +57,7 @@ impl Workspace {
     }
 
     fn find_work(&self, message: &str, redactor: &Redactor) -> Result<Committed> {
-        if self.mend()? {
+        if self.mend()? || self.was_made_again() {
             let reason = "the git repository of the work tree is damaged; the files are kept in `tree.broken`";
             let state = WorkState::Held(self.file.start_sha.clone(), reason.to_owned());
             return Ok(Committed { state, left_out: Vec::new() });

@@ -122,7 +122,7 @@ impl Workspace {
         is_over: &dyn Fn(&str) -> Result<bool>,
     ) -> Result<Prepared> {
         if let Some(workspace) = Self::find(settings, uuid, Some(remote))? {
-            let made_again = workspace.mend()?;
+            let made_again = workspace.mend()? || workspace.was_made_again();
             return Ok(Prepared { workspace, made_again });
         }
         let workspace = Self::make(settings, uuid, remote, wish, is_over)?;

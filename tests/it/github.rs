@@ -469,3 +469,16 @@ fn a_world_for_a_fake_needs_git_over_http() {
     assert_eq!(git(&world.path("widgets"), &["rev-list", "--count", "HEAD"]), "1");
     let _ = fixing();
 }
+
+#[test]
+fn an_issue_that_cannot_be_read_any_more_does_not_undo_what_was_decided() {
+    let job = Job::new();
+    job.world.run_to_crash(&[], "finish.comment");
+    job.fake.fail_always(&format!("GET */issues/{}", job.issue), Fault::Status(403));
+    job.world.run(&[]).expect(0);
+    job.fake.heal();
+    job.world.assert_settled();
+    assert_eq!(job.labels(), ["coding agent done"]);
+    assert_eq!((job.final_comments().len(), job.world.outcome()["outcome"].as_str()), (1, Some("completed")));
+    assert!(job.world.outcome()["pr_url"].is_string());
+}

@@ -400,3 +400,16 @@ fn faults_of_the_calls_that_only_pull_requests_make_are_survived() {
         }
     }
 }
+
+#[test]
+fn a_branch_that_was_removed_meanwhile_is_not_brought_back() {
+    let (job, pull) = with_pull(&fixing(), REPO);
+    job.world.run_to_crash(&[], "finish.commit");
+    job.fake.merge(REPO, pull, "alice");
+    job.fake.git(REPO, &["branch", "-D", HEAD]);
+    job.world.run(&[]).expect(1);
+    job.world.assert_settled();
+    assert_eq!(job.fake.branch(REPO, HEAD), None);
+    assert!(final_comments(&job, pull)[0].contains("it was closed before the work could be pushed"));
+    assert!(job.world.context("completed").join("work.patch").exists());
+}

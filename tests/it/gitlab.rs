@@ -352,3 +352,13 @@ fn a_queue_entry_names_project_and_number() {
         (&json!("gitlab_issue"), &json!(PROJECT), &json!(1), &json!("alice"))
     );
 }
+
+#[test]
+fn a_confidential_issue_is_left_alone_and_said_so() {
+    let job = Job::with(&fixing());
+    job.fake.change_item(job.issue(), |item| item.confidential = true);
+    let ended = job.world.run(&[]).expect(0);
+    assert!(ended.stderr.contains("it is confidential, and work on it would not be"), "{ended:?}");
+    assert_eq!(job.fake.labels(job.issue()), [LABEL]);
+    assert_eq!((job.fake.branch(PROJECT, BRANCH), job.fake.requests(PROJECT).len()), (None, 0));
+}

@@ -57,6 +57,7 @@ fn a_broken_tree_is_set_aside_and_made_again_from_what_was_pushed() {
         assert!(!workspace.tree().join("not-committed").exists());
         let broken = workspace.tree().with_file_name("tree.broken");
         assert_eq!(std::fs::read_to_string(broken.join("not-committed")).is_ok(), !damage.is_empty(), "{damage}");
+        prepared.workspace.told_made_again().unwrap();
         assert!(!repositories.prepare_with(&settings, uuid, "work").unwrap().made_again);
     }
 }
@@ -105,4 +106,66 @@ fn a_tree_made_again_is_told_to_the_model() {
     });
     assert!(told, "{:?}", world.history().0);
     assert_eq!(world.file_on("coding-agent/issue-fix", "b"), "b");
+}
+
+#[test]
+fn what_was_set_aside_survives_a_remote_that_cannot_be_reached() {
+    let repositories = Repositories::new();
+    let (settings, uuid) = (repositories.settings(), Uuid::new_v4());
+    let workspace = repositories.prepare_with(&settings, uuid, "work").unwrap().workspace;
+    write(&workspace.tree(), "only-copy", "precious");
+    std::fs::remove_dir_all(workspace.tree().join(".git")).unwrap();
+    std::fs::rename(repositories.remote(), repositories.path("away.git")).unwrap();
+    for _ in 0..2 {
+        repositories.prepare_with(&settings, uuid, "work").unwrap_err();
+    }
+    std::fs::rename(repositories.path("away.git"), repositories.remote()).unwrap();
+    assert!(repositories.prepare_with(&settings, uuid, "work").unwrap().made_again);
+    assert_eq!(std::fs::read_to_string(workspace.tree().join("../tree.broken/only-copy")).unwrap(), "precious");
+}
+
+#[test]
+fn a_tree_made_again_is_no_finished_work_until_the_model_knows() {
+    let repositories = Repositories::new();
+    let (settings, uuid) = (repositories.settings(), Uuid::new_v4());
+    let workspace = repositories.prepare_with(&settings, uuid, "work").unwrap().workspace;
+    write(&workspace.tree(), "lost", "a");
+    std::fs::remove_dir_all(workspace.tree().join(".git")).unwrap();
+    for _ in 0..2 {
+        let prepared = repositories.prepare_with(&settings, uuid, "work").unwrap();
+        assert!(prepared.made_again, "as long as nobody was told");
+        assert!(commit_held(&prepared.workspace).1.contains("kept in `tree.broken`"));
+    }
+    let prepared = repositories.prepare_with(&settings, uuid, "work").unwrap();
+    prepared.workspace.told_made_again().unwrap();
+    assert!(!repositories.prepare_with(&settings, uuid, "work").unwrap().made_again);
+    write(&workspace.tree(), "done", "again");
+    commit_whole(&prepared.workspace);
+}
+
+#[test]
+fn directories_in_the_place_of_locks_stop_nothing() {
+    let locks = "mkdir -p .git/index.lock/x .git/refs/heads/odd.lock";
+    let world = World::with_task(&Cassette::new().creates("a.txt", "a\n").runs(locks).finishes("x"));
+    world.run(&[]).expect(0);
+    world.assert_settled();
+    assert_eq!(world.file_on("coding-agent/issue-fix", "a.txt"), "a");
+}
+
+#[test]
+fn a_directory_nobody_may_write_to_can_be_opened_up_and_removed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, aside) = (dir.path().join("cache"), dir.path().join("aside"));
+    std::fs::create_dir_all(cache.join("a/b")).unwrap();
+    std::fs::create_dir(&aside).unwrap();
+    std::os::unix::fs::symlink(&aside, cache.join("a/link")).unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for path in [cache.join("a/b"), cache.join("a"), aside.clone()] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    coding_agent::sys::tree::open_up(&cache);
+    assert_eq!((mode(&cache.join("a")), mode(&cache.join("a/b")), mode(&aside)), (0o700, 0o700, 0o555));
+    coding_agent::sys::file::remove_dir(&cache).unwrap();
+    assert!(!cache.exists() && aside.exists());
 }

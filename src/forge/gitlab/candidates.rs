@@ -119,6 +119,11 @@ impl Search<'_> {
         if self.settings.assignee.as_ref().is_some_and(|login| !item.is_assigned_to(login)) {
             return;
         }
+        if item.confidential {
+            // A branch and a merge request show what it is about to everybody who sees the project.
+            log::warn!("`{}` is left alone: it is confidential, and work on it would not be", item.web_url);
+            return;
+        }
         let path = item.project_path().unwrap_or(known).to_owned();
         let key = key(item, path, is_change);
         if !self.found.keys.contains(&key) {

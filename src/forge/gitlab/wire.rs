@@ -56,6 +56,9 @@ pub struct Issuable {
     #[serde(default)]
     pub author: Option<User>,
     pub state: String,
+    /// For members of the project only.
+    #[serde(default)]
+    pub confidential: bool,
     #[serde(default)]
     pub labels: Vec<String>,
     #[serde(default)]

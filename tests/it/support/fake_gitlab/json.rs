@@ -56,7 +56,7 @@ impl Hub {
             "author": self.user_json(&item.author), "assignees": self.users_json(&item.assignees),
             "assignee": item.assignees.first().map(|name| self.user_json(name)),
             "created_at": stamp(item.created), "updated_at": stamp(item.updated), "milestone": null,
-            "discussion_locked": item.locked, "user_notes_count": item.notes.iter().filter(|n| !n.system).count(),
+            "discussion_locked": item.locked, "confidential": item.confidential, "user_notes_count": item.notes.iter().filter(|n| !n.system).count(),
             "web_url": format!("{}/{}/-/{path}/{}", self.root, project.path, item.iid),
             "references": {"short": short, "relative": short, "full": format!("{}{short}", project.path)},
         });

@@ -46,6 +46,7 @@ impl Hub {
             target_branch: String::new(),
             source_project: None,
             lets_in: false,
+            confidential: false,
         });
         iid
     }

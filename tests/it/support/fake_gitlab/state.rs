@@ -72,6 +72,8 @@ pub struct Item {
     /// `None` when that project was deleted.
     pub source_project: Option<u64>,
     pub lets_in: bool,
+    /// For members only.
+    pub confidential: bool,
 }
 
 #[derive(Debug, Clone)]
