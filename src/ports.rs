@@ -112,6 +112,9 @@ impl Item {
     }
 }
 
+/// How the hidden marker in each of our comments begins.
+pub const COMMENT_MARK: &str = "<!-- coding-agent:";
+
 /// Login that stands for a deleted account.
 pub const GHOST: &str = "ghost";
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
+use crate::ports::COMMENT_MARK;
 use crate::sys::http::origin;
 use crate::sys::{clock, signal};
 
@@ -74,7 +75,7 @@ pub fn write_once<T>(write: impl Fn() -> Result<T>, look: impl Fn() -> Result<Op
 
 /// The hidden line by which one of our comments is known again, the last of its kind in `body`.
 pub fn marker(body: &str) -> Option<&str> {
-    body.lines().rfind(|line| line.starts_with("<!-- coding-agent:"))
+    body.lines().rfind(|line| line.starts_with(COMMENT_MARK))
 }
 
 /// The URL of `rel="next"` in a Link header (RFC 8288); parameters in any order.

@@ -2,8 +2,8 @@
 //! for the numbers it is given.
 
 use crate::context::{OutcomeFile, TaskContext};
-use crate::error::Result;
-use crate::ports::{Comment, Forge, ModelProfile};
+use crate::error::{Kind, Result};
+use crate::ports::{COMMENT_MARK, Comment, Forge, ModelProfile};
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::clock;
 use crate::task::{Labels, OutcomeKind, TaskId, TaskKey};
@@ -36,7 +36,7 @@ pub struct CommentFacts<'a> {
 
 /// The hidden marker of a comment: a comment is ours only if marker and author are.
 pub fn marker(context: &TaskContext, name: &str) -> String {
-    format!("<!-- coding-agent:{}:{name} -->", context.uuid())
+    format!("{COMMENT_MARK}{}:{name} -->", context.uuid())
 }
 
 /// The id of our comment with this marker, if it is there.
@@ -47,6 +47,35 @@ pub fn find_ours(forge: &dyn Forge, key: &TaskKey, marker: &str) -> Result<Optio
     let is_ours =
         |comment: &Comment| comment.body.contains(marker) && comment.author.eq_ignore_ascii_case(forge.bot_login());
     Ok(forge.comments(key)?.into_iter().find(is_ours).map(|comment| comment.id))
+}
+
+/// Posts a comment by the way, once: with `look_first` an earlier run may have posted it. What the forge
+/// refuses for good is a warning.
+///
+/// # Errors
+/// Passing trouble, and faults of the host.
+pub fn post_by_the_way(
+    forge: &dyn Forge,
+    context: &TaskContext,
+    name: &str,
+    text: &str,
+    look_first: bool,
+) -> Result<()> {
+    let key = &context.metadata.message.key;
+    let marker = marker(context, name);
+    let post = || -> Result<()> {
+        if look_first && find_ours(forge, key, &marker)?.is_some() {
+            return Ok(());
+        }
+        forge.post_comment(key, &format!("{text}\n{marker}\n")).map(drop)
+    };
+    match post() {
+        Err(error) if error.kind() == Kind::Task => {
+            log::warn!("{key}: {error:#}");
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 /// The name of the comment that belongs to an outcome; `None` where the outcome has none. A task

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::context::InheritanceContext;
 use crate::error::Result;
-use crate::ports::{Comment, Forge, Item};
+use crate::ports::{COMMENT_MARK, Comment, Forge, Item};
 use crate::prompts::{Prompt, Prompts};
 use crate::text::{fenced, head_and_tail, tail, visible};
 use crate::workspace::Workspace;
@@ -126,7 +126,7 @@ fn remarks_as_text<'a>(comment: &'a Comment, fence: &'a str) -> impl Iterator<It
 
 /// Author and marker: with a person's own token his comments come from the same account.
 fn is_ours(forge: &dyn Forge, comment: &Comment) -> bool {
-    comment.author.eq_ignore_ascii_case(forge.bot_login()) && comment.body.contains("<!-- coding-agent:")
+    comment.author.eq_ignore_ascii_case(forge.bot_login()) && comment.body.contains(COMMENT_MARK)
 }
 
 /// Newest first, so that one question is enough in most cases; each author is asked for once.

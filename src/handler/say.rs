@@ -4,7 +4,7 @@
 use super::comment::{self, quoted_words};
 use super::json_protocol;
 use crate::context::TaskContext;
-use crate::error::{Kind, Result};
+use crate::error::Result;
 use crate::ports::Forge;
 use crate::prompts::{Prompt, Prompts};
 use crate::sys::fault;
@@ -34,18 +34,7 @@ pub fn say(
     if parts.is_empty() {
         return Ok(());
     }
-    let key = &context.metadata.message.key;
-    let marker = comment::marker(context, &format!("say-{seq}"));
-    let posted = || -> Result<()> {
-        if look_first && comment::find_ours(forge, key, &marker)?.is_some() {
-            return Ok(());
-        }
-        forge.post_comment(key, &format!("{}\n{marker}\n", parts.join("\n\n"))).map(drop)
-    };
-    match posted() {
-        Err(error) if error.kind() == Kind::Task => log::warn!("{key}: {error:#}"),
-        posted => posted?,
-    }
+    comment::post_by_the_way(forge, context, &format!("say-{seq}"), &parts.join("\n\n"), look_first)?;
     fault::point("loop.said");
     Ok(())
 }

@@ -86,21 +86,10 @@ impl TaskHandler<'_> {
 
     /// Tells people which earlier task this one goes on from, once.
     pub(super) fn tell_inheritance(&self, context: &mut TaskContext) -> Result<()> {
-        const NAME: &str = "inherited";
         let metadata = &context.metadata;
         let Some(from) = metadata.inherited_from.filter(|_| !metadata.inheritance_told) else { return Ok(()) };
-        let key = &metadata.message.key;
-        let told = || -> Result<()> {
-            if metadata.resumes > 0 && comment::find_ours(self.forge, key, &comment::marker(context, NAME))?.is_some() {
-                return Ok(());
-            }
-            let body = self.prompts.render(Prompt::CommentInherited, &[("uuid", &from.to_string())]);
-            self.forge.post_comment(key, &format!("{body}\n{}\n", comment::marker(context, NAME))).map(drop)
-        };
-        match told() {
-            Err(error) if error.kind() == Kind::Task => log::warn!("{key}: {error:#}"),
-            told => told?,
-        }
+        let text = self.prompts.render(Prompt::CommentInherited, &[("uuid", &from.to_string())]);
+        comment::post_by_the_way(self.forge, context, "inherited", &text, metadata.resumes > 0)?;
         fault::point("inheritance.told");
         context.metadata.inheritance_told = true;
         context.metadata.save(context.dir())
