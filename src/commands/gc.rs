@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Config;
 use crate::context::{Contexts, Place, TaskDb};
 use crate::error::{Exit, Result};
-use crate::queue::{EntryName, Spool, State};
+use crate::queue::{EntryName, State};
 use crate::sys::file::{self, Sync};
 use crate::sys::{clock, lock, tree};
 use crate::task::TaskId;
@@ -45,7 +45,8 @@ pub fn gc(config: &Config, options: GcOptions) -> Result<Option<GcReport>> {
         return Ok(Some(GcReport::default()));
     }
     lock::exclusively(&contexts.base_dir().join("gc.lock"), || {
-        let mut run = Run { config, contexts: &contexts, options, report: GcReport::default() };
+        let queued = queued(&config.queue.dir)?;
+        let mut run = Run { config, contexts: &contexts, queued, options, report: GcReport::default() };
         run.contexts()?;
         run.workspaces()?;
         run.given_up()?;
@@ -76,6 +77,8 @@ pub fn gc_when_due(config: &Config) {
 struct Run<'a> {
     config: &'a Config,
     contexts: &'a Contexts,
+    /// Tasks that wait or run.
+    queued: HashSet<TaskId>,
     options: GcOptions,
     report: GcReport,
 }
@@ -91,10 +94,9 @@ impl Run<'_> {
 
     /// Finished contexts. One that still has an entry stays: without it the task would be done again.
     fn contexts(&mut self) -> Result<()> {
-        let queued = self.queued()?;
         let dir = self.contexts.base_dir().join("completed");
         for (uuid, path) in tasks_in(&dir)? {
-            if !queued.contains(&uuid) && self.is_old(tree::idle_ms(&path)) {
+            if !self.queued.contains(&uuid) && self.is_old(tree::idle_ms(&path)) {
                 self.remove("finished context", path, file::remove_dir);
             }
         }
@@ -103,10 +105,9 @@ impl Run<'_> {
 
     /// Workspaces of tasks that are over: kept ones, and what a crash left.
     fn workspaces(&mut self) -> Result<()> {
-        let queued = self.queued()?;
         for (uuid, path) in tasks_in(&self.config.workspace.dir)? {
             let in_work = matches!(self.contexts.find(uuid), Place::Running | Place::Paused);
-            if !in_work && !queued.contains(&uuid) && self.is_old(tree::idle_ms(&path)) {
+            if !in_work && !self.queued.contains(&uuid) && self.is_old(tree::idle_ms(&path)) {
                 self.remove("workspace", path, file::remove_dir);
             }
         }
@@ -124,18 +125,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn queued(&self) -> Result<HashSet<TaskId>> {
-        let spool = Spool::at(&self.config.queue.dir, self.config.queue.max_attempts);
-        let mut queued = HashSet::new();
-        for state in [State::Queue, State::Running, State::Deferred] {
-            queued.extend(spool.entries(state)?.into_iter().filter_map(|entry| Some(entry.name?.uuid)));
-        }
-        Ok(queued)
-    }
-
     fn database(&mut self) {
-        let chosen = self.config.database.sqlite_path();
-        let path = chosen.unwrap_or_else(|| self.contexts.base_dir().join("tasks.db"));
+        let path = self.config.database_path();
         if self.options.dry_run || !(path.exists() || self.options.rebuild_db) {
             return;
         }
@@ -163,6 +154,16 @@ impl Run<'_> {
             Err(error) => self.report.kept_by_refusal.push(format!("{error:#}")),
         }
     }
+}
+
+/// The tasks that have an entry. By name alone: looking into an entry would lock it for a moment.
+fn queued(spool: &Path) -> Result<HashSet<TaskId>> {
+    let mut queued = HashSet::new();
+    for state in [State::Queue, State::Running, State::Deferred] {
+        let names = file::names(&spool.join(state.directory()))?;
+        queued.extend(names.iter().filter_map(|name| Some(EntryName::parse(name)?.uuid)));
+    }
+    Ok(queued)
 }
 
 /// Directories named after a task; others are not ours to remove.

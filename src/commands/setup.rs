@@ -254,8 +254,7 @@ impl Setup {
     }
 
     pub fn db(&self) -> TaskDb {
-        let chosen = self.config.database.sqlite_path();
-        TaskDb::open(&chosen.unwrap_or_else(|| self.contexts.base_dir().join("tasks.db")))
+        TaskDb::open(&self.config.database_path())
     }
 
     pub fn handler_settings(&self, window_tokens: u64, workspace: workspace::Settings) -> Settings {

@@ -1,7 +1,6 @@
 //! `status`: where every task stands and what it cost, from files and `tasks.db`, which are only read.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -22,7 +21,7 @@ const LAST_FINISHED: u32 = 10;
 pub fn status(config: &Config, as_json: bool) -> Result<String> {
     let spool = Spool::at(&config.queue.dir, config.queue.max_attempts);
     let contexts = Contexts::new(&config.context_storage.base_dir, Sync::Later, true);
-    let mut database = TaskDbView::open(&database_path(config));
+    let mut database = TaskDbView::open(&config.database_path());
     let mut report = json!({});
     for state in State::ALL {
         let entries: Vec<Value> = spool.entries(state)?.iter().map(|entry| entry_facts(state, entry)).collect();
@@ -66,11 +65,6 @@ pub fn queue_entry(config: &Config, uuid: &str) -> Option<Value> {
         facts["state"] = state.directory().into();
         Some(facts)
     })
-}
-
-/// Where the database is.
-pub fn database_path(config: &Config) -> PathBuf {
-    config.database.sqlite_path().unwrap_or_else(|| config.context_storage.base_dir.join("tasks.db"))
 }
 
 fn totals(database: &mut TaskDbView, group: Group, name: &str) -> Vec<Value> {

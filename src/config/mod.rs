@@ -15,7 +15,7 @@ mod tree;
 mod unbuilt;
 mod url;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use choices::{ExecutorBackend, Language, Provider, QueueBackend, Submodules, TaskSource};
 pub use environment::{Lookup, variables};
@@ -38,6 +38,11 @@ use source::Source;
 pub const DEFAULT_FILE: &str = "config.yaml";
 
 impl Config {
+    /// Where the database is: as configured, else beside the contexts.
+    pub fn database_path(&self) -> PathBuf {
+        self.database.sqlite_path().unwrap_or_else(|| self.context_storage.base_dir.join("tasks.db"))
+    }
+
     /// The configuration to work with: as `read`, and without anything this version cannot do.
     pub fn load(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
         let layered = Layered::read(path, env)?;

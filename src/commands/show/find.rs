@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::commands::status::database_path;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::sys::file;
@@ -54,7 +53,11 @@ pub fn find(config: &Config, wanted: &OsStr) -> Result<Found> {
     let exact = found.get_key_value(&*shown).map(|(name, place)| (name.clone(), *place));
     let only = exact.or_else(|| if found.len() == 1 { found.pop_first() } else { None });
     if let Some((name, place)) = only {
-        return Ok(Found { dir: base_dir.join(place).join(name), place: Some(place), database: database_path(config) });
+        return Ok(Found {
+            dir: base_dir.join(place).join(name),
+            place: Some(place),
+            database: config.database_path(),
+        });
     }
     if !found.is_empty() {
         let names: Vec<&str> = found.keys().take(NAMED).map(String::as_str).collect();
@@ -81,6 +84,6 @@ fn by_path(config: &Config, path: &Path) -> Found {
     let parent_name = parent.and_then(Path::file_name);
     let place = PLACES.into_iter().find(|place| parent_name.is_some_and(|name| name == *place));
     let database = parent.and_then(Path::parent).map(|base_dir| base_dir.join("tasks.db"));
-    let database = database.filter(|path| path.is_file()).unwrap_or_else(|| database_path(config));
+    let database = database.filter(|path| path.is_file()).unwrap_or_else(|| config.database_path());
     Found { dir: path.to_path_buf(), place, database }
 }
