@@ -5,6 +5,7 @@
 mod support;
 
 mod bad_input;
+mod budget;
 mod chat;
 mod cli;
 mod command_executor;
