@@ -3,6 +3,7 @@
 mod consume;
 mod demo;
 mod figures;
+mod forges;
 mod gc;
 mod produce;
 mod sandbox;
@@ -58,6 +59,7 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             logging::start(&log, &redactor)?;
             let setup = Setup::new(config, redactor)?;
             let exit = work(&setup, *mode);
+            setup.save_budget(false);
             gc::gc_when_due(&setup.config);
             exit
         }
