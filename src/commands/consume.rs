@@ -4,11 +4,12 @@ use std::cell::RefCell;
 
 use super::sandbox::sandbox;
 use super::setup::Setup;
+use crate::budget::Account;
 use crate::config::QueueBackend;
 use crate::context::{Hooks, OutcomeFile, TaskContext};
 use crate::error::{Exit, Result};
 use crate::handler::TaskHandler;
-use crate::llm::{Ledger, Retrying};
+use crate::llm::{Budgeted, Ledger, Retrying};
 use crate::ports::{Llm, TaskQueue};
 use crate::sys::{file, signal};
 use crate::task::Outcome;
@@ -31,6 +32,12 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
         log::info!("no task is waiting");
         return Ok(Exit::Done);
     }
+    // A claim needs both, and would only be parked again.
+    let accounts = [setup.forge_account(), setup.model_account()];
+    if let Some(wait) = accounts.iter().flatten().find_map(Account::wait) {
+        log::info!("what waits stays queued: {wait}");
+        return Ok(Exit::Parked);
+    }
     // Probed before the first claim: what is wrong with this host must not cost a task an attempt.
     let mut workspace_settings = setup.workspace_settings()?;
     let git_version = workspace::check_installed(&workspace_settings)?;
@@ -41,7 +48,8 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     let forge = setup.forge()?;
     let tools = setup.tools(sandbox);
     let db = RefCell::new(setup.db());
-    let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
+    let account = setup.model_account().unwrap_or_else(Account::kept_nowhere);
+    let mut llm = Ledger::new(Budgeted::new(Retrying::new(setup.llm()?), account), &db);
     llm.probe()?;
     let settings = setup.handler_settings(llm.model().context_tokens, workspace_settings);
     let mut hooks = Hooks::default();

@@ -50,6 +50,7 @@ mod openai_reach;
 mod openai_replies;
 mod outcomes;
 mod prompts;
+mod quota;
 mod reasoning;
 mod sandbox;
 mod sandbox_git;
