@@ -1,0 +1,3 @@
+//! MCP servers: tools of other programs, reached over stdio or HTTP.
+
+pub mod transport;
