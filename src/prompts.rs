@@ -16,6 +16,8 @@ pub enum Prompt {
     CommandsAvailable,
     /// Part of the standing orders: they cannot.
     CommandsMissing,
+    /// Part of the standing orders: a server of tools is not there.
+    ServerMissing,
     /// Part of the standing orders: the work goes to the branch of a pull request.
     PullRequestNote,
     /// The first user message.
@@ -82,6 +84,7 @@ prompts! {
     System "system.md" ["commands_note", "branch", "change_note", "fence"],
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
+    ServerMissing "server_missing.md" ["server", "reason"],
     PullRequestNote "pull_request_note.md" ["base"],
     Task "task.md" ["task_json"],
     Reminder "reminder.md" [],
@@ -109,7 +112,7 @@ prompts! {
     EarlierTask "earlier_task.md" [],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
-        "prompt_tokens", "completion_tokens", "duration", "uuid"
+        "prompt_tokens", "completion_tokens", "duration", "uuid", "server"
     ],
 }
 

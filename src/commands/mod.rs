@@ -9,6 +9,7 @@ mod sandbox;
 mod setup;
 mod show;
 mod status;
+mod task_tools;
 
 use crate::cli::{Command, Invocation, Mode};
 use crate::config::Config;

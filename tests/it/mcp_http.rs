@@ -6,9 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use coding_agent::config::Secret;
-use coding_agent::sys::http::{HttpClient, HttpSettings};
-use coding_agent::tools::mcp::http::HttpTransport;
-use coding_agent::tools::mcp::transport::{Lost, Transport};
+use coding_agent::tools::mcp::{Http, Lost, Transport};
 use serde_json::{Value, json};
 
 use crate::support::http_server::Piece;
@@ -17,7 +15,7 @@ use crate::support::{Answer, Authority};
 
 /// A session as bare as can be: one request after the other.
 struct Line {
-    transport: HttpTransport,
+    transport: Http,
     last_id: u64,
 }
 
@@ -26,7 +24,7 @@ fn soon() -> Instant {
 }
 
 impl Line {
-    fn new(transport: HttpTransport) -> Self {
+    fn new(transport: Http) -> Self {
         Self { transport, last_id: 0 }
     }
 
@@ -70,9 +68,9 @@ impl Line {
     }
 }
 
-fn transport(mcp: &StrictMcp, headers: &[(&str, &str)]) -> HttpTransport {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
-    HttpTransport::new(HttpClient::new(HttpSettings::default(), false).unwrap(), mcp.url(), headers)
+fn transport(mcp: &StrictMcp, headers: &[(&str, &str)]) -> Http {
+    let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
+    Http::connect(&mcp.url(), &headers, None).unwrap()
 }
 
 /// The text of the answer, the last of what came.
@@ -404,13 +402,12 @@ fn certificates_of_one_s_own_are_trusted_by_ca_file() {
     let directory = tempfile::tempdir().unwrap();
     let ca_file = directory.path().join("ca.pem");
     std::fs::write(&ca_file, &authority.pem).unwrap();
-    let settings = HttpSettings { ca_file: Some(&ca_file), timeout: None };
     let url = format!("https://localhost:{}/mcp", mcp.port());
-    let mut line = Line::new(HttpTransport::new(HttpClient::new(settings, true).unwrap(), &url, Vec::new()));
+    let mut line = Line::new(Http::connect(&url, &[], Some(&ca_file)).unwrap());
     line.introduce().unwrap();
     assert_eq!(text(&line.call("look").unwrap()), "seen");
     let stranger = Authority::new();
     std::fs::write(&ca_file, &stranger.pem).unwrap();
-    let mut line = Line::new(HttpTransport::new(HttpClient::new(settings, true).unwrap(), &url, Vec::new()));
+    let mut line = Line::new(Http::connect(&url, &[], Some(&ca_file)).unwrap());
     assert!(ended(line.ask("initialize", json!({}))).contains("its certificate is not trusted"));
 }

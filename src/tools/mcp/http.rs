@@ -3,6 +3,7 @@
 //! older versions agree with. Of JSON-RPC it knows only what tells a request from an answer.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::sse::{Event, EventReader};
 use super::transport::{Lost, Transport};
 use crate::config::Secret;
 use crate::error::{Error, Kind};
-use crate::sys::http::{HttpClient, HttpRequest, HttpStream, origin};
+use crate::sys::http::{HttpClient, HttpRequest, HttpSettings, HttpStream, origin};
 use crate::sys::{clock, signal};
 use crate::text::{parse_json, server_words};
 
@@ -32,7 +33,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const SESSION_ID: &str = "mcp-session-id";
 
 /// The line to one MCP server.
-pub struct HttpTransport {
+pub struct Http {
     client: HttpClient,
     url: String,
     headers: Vec<(String, Secret)>,
@@ -55,18 +56,26 @@ struct Awaited {
     fruitless_tries: u32,
 }
 
-impl HttpTransport {
-    /// The server at `url`. The headers go to this host only, and into no log.
-    pub fn new(client: HttpClient, url: impl Into<String>, headers: Vec<(String, Secret)>) -> Self {
-        Self {
+impl Http {
+    /// A line to the server at `url`, over certificates of the system and of `ca_file`. The headers go to
+    /// this host only, and into no log. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// `Ended` when no request could be made at all.
+    pub fn connect(url: &str, headers: &[(String, Secret)], ca_file: Option<&Path>) -> Result<Self, Lost> {
+        // Each message brings a deadline of its own.
+        let settings = HttpSettings { ca_file, timeout: None };
+        let client = HttpClient::new(settings, url.starts_with("https:"))
+            .map_err(|error| Lost::Ended { how: error.sentence().to_owned() })?;
+        Ok(Self {
             client,
-            url: url.into(),
-            headers,
+            url: url.to_owned(),
+            headers: headers.to_vec(),
             session_id: None,
             protocol_version: None,
             arrived: VecDeque::new(),
             awaited: None,
-        }
+        })
     }
 
     fn request(
@@ -228,7 +237,7 @@ impl HttpTransport {
         }
         clock::sleep(wait);
         if signal::termination_requested() {
-            return Err(Lost::TimedOut);
+            return Err(Lost::Interrupted);
         }
         let answer = match self.request("GET", "text/event-stream", None, Some(&last_event_id), deadline) {
             // Perhaps it is being started again.
@@ -295,7 +304,7 @@ impl Awaited {
     }
 }
 
-impl Transport for HttpTransport {
+impl Transport for Http {
     fn send(&mut self, message: &Value, deadline: Instant) -> Result<(), Lost> {
         let method = message.get("method").and_then(Value::as_str);
         let request_id = message.get("id").filter(|_| method.is_some());
@@ -343,7 +352,10 @@ impl Transport for HttpTransport {
             if self.awaited.is_none() {
                 return Err(Lost::Refused("its answer does not belong to the request".into()));
             }
-            if signal::termination_requested() || Instant::now() >= deadline {
+            if signal::termination_requested() {
+                return Err(Lost::Interrupted);
+            }
+            if Instant::now() >= deadline {
                 return Err(Lost::TimedOut);
             }
             self.read_stream(deadline)?;

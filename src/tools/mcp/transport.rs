@@ -31,8 +31,10 @@ pub trait Transport {
 /// Why a message did not get through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
-    /// The deadline passed, or we were asked to end. What comes later is still delivered.
+    /// The deadline passed. What comes later is still delivered.
     TimedOut,
+    /// We were asked to end.
+    Interrupted,
     /// The server sent a message of more than so many bytes. The message is dropped, the line stays.
     TooLarge {
         /// The limit, in bytes.
@@ -54,6 +56,7 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut => f.write_str("it did not answer in time"),
+            Self::Interrupted => f.write_str("the agent was asked to stop"),
             Self::TooLarge { limit_bytes } => {
                 write!(f, "its answer is too large: more than {} MiB in one message", limit_bytes >> 20)
             }
