@@ -6,6 +6,7 @@ pub mod desk;
 pub mod fake_forge;
 pub mod fake_github;
 pub mod fake_gitlab;
+pub mod fake_mcp;
 mod fake_model;
 mod fake_ollama;
 mod fake_proxy;
@@ -23,6 +24,7 @@ mod tls;
 mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
+pub use fake_mcp::FakeMcp;
 pub use fake_model::{FakeModel, KEY, MODEL, reply};
 pub use fake_ollama::{FakeOllama, OLLAMA_MODEL, ollama_answer, ollama_call};
 pub use fake_proxy::FakeProxy;
