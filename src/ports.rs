@@ -1,12 +1,15 @@
 //! The ports: what the agent needs from the outside, as traits with their value types. Adapters
 //! implement them; `commands` chooses; nothing else knows which one is behind.
 
+mod finding;
+
 use std::time::Duration;
 
 use crate::chat::{Arguments, Message, Reasoning, Usage};
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::task::{TaskId, TaskKey, TaskMessage};
+pub use finding::{Finding, FindingState};
 
 /// Where people ask for work and read about it.
 ///
@@ -27,6 +30,10 @@ pub trait Forge {
     fn probe(&self) -> Result<()>;
     /// Open items that carry the bot label, as seen now (may be stale, see `item`).
     fn candidates(&self) -> Result<Candidates>;
+    /// Open items that carry the processing label, whoever works on them and whoever is assigned.
+    fn in_work(&self) -> Result<Candidates>;
+    /// Whether the account, its rights and its repositories are fit for work; changes nothing.
+    fn examine(&self) -> Vec<Finding>;
     /// The item as it is now; `None` when it does not exist (any more).
     fn item(&self, key: &TaskKey) -> Result<Option<Item>>;
     /// All comments, oldest first; for a pull or merge request its reviews are among them.

@@ -68,6 +68,8 @@ pub enum Prompt {
     CommentPlan,
     /// Part of the task: what an earlier task reported.
     EarlierTask,
+    /// What `doctor` asks of a model, to see whether it calls a tool.
+    TryOut,
     /// One-line facts of comments, by name.
     Facts,
 }
@@ -110,6 +112,7 @@ prompts! {
     CommentInherited "comment_inherited.md" ["uuid"],
     CommentPlan "comment_plan.md" ["plan"],
     EarlierTask "earlier_task.md" [],
+    TryOut "try_out.md" ["tool"],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
         "prompt_tokens", "completion_tokens", "duration", "uuid"

@@ -2,6 +2,7 @@
 
 mod consume;
 mod demo;
+mod doctor;
 mod figures;
 mod gc;
 mod models;
@@ -37,6 +38,7 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             print(&redactor.mask(&status::status(&config, *json)?));
             Ok(Exit::Done)
         }
+        Command::Doctor { json } => doctor::doctor(invocation.config.as_deref(), *json),
         Command::Show { task, json, full } => {
             let (config, redactor) = load(invocation)?;
             show::show(&config, &redactor, task, show::Form { json: *json, full: *full })

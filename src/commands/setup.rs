@@ -64,9 +64,13 @@ pub struct Setup {
 impl Setup {
     pub fn new(config: Config, redactor: Redactor) -> Result<Self> {
         let prompts = Prompts::load(config.prompts_dir.as_deref())?;
+        Ok(Self::with_prompts(config, redactor, prompts))
+    }
+
+    pub fn with_prompts(config: Config, redactor: Redactor, prompts: Prompts) -> Self {
         let storage = &config.context_storage;
         let contexts = Contexts::new(&storage.base_dir, Sync::Now, storage.enabled);
-        Ok(Self { contexts, prompts, redactor, config, forge: OnceCell::new() })
+        Self { contexts, prompts, redactor, config, forge: OnceCell::new() }
     }
 
     pub fn is_paused(&self) -> bool {
@@ -219,25 +223,31 @@ impl Setup {
     /// since it takes only one.
     pub fn workspace_settings(&self) -> Result<workspace::Settings> {
         let workspace = &self.config.workspace;
-        let from_us = |name: &str| std::env::var_os(name).map(|value| (name.to_owned(), value));
-        let mut env: Vec<_> = GIT_ENVIRONMENT.iter().filter_map(|name| from_us(name)).collect();
+        let mut settings = self.workspace_settings_alone();
         if let Some(ca_file) = &self.config.ca_file {
             file::create_dir(&workspace.dir)?;
             let bundle = std::path::absolute(workspace.dir.join("ca-bundle.pem"))
                 .map_err(|source| file::error("make", &workspace.dir, source))?;
             file::replace(&bundle, certificate_bundle(ca_file)?.as_bytes())?;
-            env.retain(|(name, _)| name != "GIT_SSL_CAINFO");
-            env.push(("GIT_SSL_CAINFO".into(), bundle.into()));
+            settings.env.retain(|(name, _)| name != "GIT_SSL_CAINFO");
+            settings.env.push(("GIT_SSL_CAINFO".into(), bundle.into()));
         }
-        Ok(workspace::Settings {
+        Ok(settings)
+    }
+
+    /// The same without a file for `ca_file`, and so without writing anything.
+    pub fn workspace_settings_alone(&self) -> workspace::Settings {
+        let workspace = &self.config.workspace;
+        let from_us = |name: &str| std::env::var_os(name).map(|value| (name.to_owned(), value));
+        workspace::Settings {
             root: workspace.dir.clone(),
             depth: workspace.depth,
             author_name: workspace.author_name.clone(),
             author_email: workspace.author_email.clone(),
             own_submodules: workspace.submodules == Submodules::SameOwner,
-            env,
+            env: GIT_ENVIRONMENT.iter().filter_map(|name| from_us(name)).collect(),
             sandbox: None,
-        })
+        }
     }
 
     /// The built-in tools that are switched on and work here, with what keeps commands inside.

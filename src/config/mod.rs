@@ -44,6 +44,12 @@ impl Config {
         self.database.sqlite_path().unwrap_or_else(|| self.context_storage.base_dir.join("tasks.db"))
     }
 
+    /// The file that [`Config::load`] reads; `None` where the environment alone counts.
+    pub fn file_in_use(path: Option<&Path>, env: Lookup<'_>) -> Option<PathBuf> {
+        let named = path.map(Path::to_path_buf).or_else(|| environment::value(env, "CONFIG_FILE").map(PathBuf::from));
+        named.or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists()))
+    }
+
     /// The configuration to work with: as `read`, and without anything this version cannot do.
     pub fn load(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
         let layered = Layered::read(path, env)?;

@@ -7,6 +7,7 @@ pub mod bubblewrap;
 pub mod clock;
 pub mod fault;
 pub mod file;
+pub mod file_system;
 pub mod http;
 pub mod launcher;
 pub mod lock;

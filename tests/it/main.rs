@@ -17,6 +17,7 @@ mod config;
 mod context_faults;
 mod context_store;
 mod crashes;
+mod doctor;
 mod fake_github;
 mod fake_gitlab;
 mod forge_conformance;

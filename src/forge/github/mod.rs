@@ -3,6 +3,7 @@
 
 mod api;
 mod candidates;
+mod examine;
 mod pulls;
 mod wire;
 
@@ -16,7 +17,7 @@ use super::rest::{marker, write_once};
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::ports::{
-    Candidates, Comment, Credential, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
+    Candidates, Comment, Credential, Finding, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
 };
 use crate::sys::http::HttpClient;
 use crate::task::{Labels, TaskKey};
@@ -200,6 +201,14 @@ impl Forge for Github {
 
     fn candidates(&self) -> Result<Candidates> {
         candidates::candidates(&self.api, &self.settings)
+    }
+
+    fn in_work(&self) -> Result<Candidates> {
+        candidates::candidates(&self.api, &self.settings.for_items_in_work())
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        self.findings()
     }
 
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {

@@ -127,6 +127,9 @@ pub struct Repository {
     pub clone_url: String,
     #[serde(default)]
     pub archived: bool,
+    /// Whether issues are switched on; older servers do not say.
+    #[serde(default)]
+    pub has_issues: Option<bool>,
     #[serde(default)]
     pub permissions: Option<Permissions>,
 }

@@ -228,6 +228,10 @@ fn failure(fault: &Fault) -> Option<Reply> {
 }
 
 fn api(hub: &mut Hub, request: &Request) -> Reply {
+    if request.method == "GET" && request.path == "/api/v4/" {
+        // Nothing is there, and everybody may ask.
+        return door::refuse(404, "404 Not Found");
+    }
     let reply = door::enter(hub, request).and_then(|asked| match asked.row.call {
         Call::Items => items::list(hub, &asked),
         Call::Item => items::one(hub, &asked),
