@@ -48,6 +48,8 @@ pub trait Forge {
     fn find_pull_request(&self, key: &TaskKey, branch: &str) -> Result<Option<PullRequest>>;
     /// Opens a pull request; not idempotent. `None` when the forge has no such thing.
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>>;
+    /// Asks `login` to review a pull request of the item's repository; asking again is fine.
+    fn request_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()>;
 }
 
 /// What a look for work found.
@@ -200,8 +202,12 @@ pub struct Credential {
 /// A pull or merge request as the forge reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
+    /// Its number in the repository.
+    pub number: u64,
     /// Where a person finds it.
     pub url: String,
+    /// Logins of those asked for a review.
+    pub reviewers: Vec<String>,
     /// Open, closed, merged.
     pub state: ItemState,
 }

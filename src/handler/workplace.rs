@@ -2,7 +2,7 @@
 //! beginning of its conversation.
 
 use super::task_handler::TaskHandler;
-use super::{NextStep, comment, next_step, opening};
+use super::{NextStep, comment, opening};
 use crate::chat::{Message, Role};
 use crate::context::{InheritanceContext, TaskContext};
 use crate::error::{Kind, Result};
@@ -36,7 +36,7 @@ impl TaskHandler<'_> {
     /// Tells the model that its tree was cloned again, where the history takes it.
     pub(super) fn tell_made_again(&self, context: &mut TaskContext, workspace: &Workspace) -> Result<()> {
         let note = self.prompts.render(Prompt::WorkTreeMadeAgain, &[]);
-        match next_step(context.messages.current()) {
+        match self.settings.protocol.next_step(context.messages.current()) {
             // It has ended its work; the work is gone, and that is told when it is taken in.
             NextStep::Finish(..) => return Ok(()),
             NextStep::Answer(calls) => {
