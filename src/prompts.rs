@@ -16,6 +16,8 @@ pub enum Prompt {
     CommandsAvailable,
     /// Part of the standing orders: they cannot.
     CommandsMissing,
+    /// Part of the standing orders: what the person the task is for wants in all of his tasks.
+    UserOrders,
     /// Part of the standing orders: the work goes to the branch of a pull request.
     PullRequestNote,
     /// The first user message.
@@ -82,6 +84,7 @@ prompts! {
     System "system.md" ["commands_note", "branch", "change_note", "fence"],
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
+    UserOrders "user_orders.md" ["orders"],
     PullRequestNote "pull_request_note.md" ["base"],
     Task "task.md" ["task_json"],
     Reminder "reminder.md" [],
@@ -221,6 +224,7 @@ fn check(prompt: Prompt, text: &str, allowed: &[&str]) -> Result<(), String> {
         Prompt::SummaryRequest => "conversation",
         Prompt::SummaryNote => "summary",
         Prompt::JsonProtocol => "tools",
+        Prompt::UserOrders => "orders",
         _ => return Ok(()),
     };
     if !found.contains(&needed) {

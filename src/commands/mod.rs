@@ -4,11 +4,13 @@ mod consume;
 mod demo;
 mod figures;
 mod gc;
+mod models;
 mod produce;
 mod sandbox;
 mod setup;
 mod show;
 mod status;
+mod user_config;
 
 use crate::cli::{Command, Invocation, Mode};
 use crate::config::Config;

@@ -7,6 +7,7 @@ mod choices;
 mod environment;
 mod field;
 mod nearest;
+mod overlay;
 mod secret;
 mod shell_words;
 mod source;

@@ -63,7 +63,9 @@ impl TaskHandler<'_> {
         let fence = context.metadata.fence.clone();
         // By count, since a process can die between the two.
         if context.messages.count_messages() == 0 {
-            let system = opening::system_prompt(self.prompts, workspace, command_tool, &fence);
+            let wishes = self.settings.user_orders.as_deref();
+            let system = opening::system_prompt(self.prompts, workspace, command_tool, wishes, &fence);
+            let system = self.redactor.mask(&system);
             context.messages.add(Message::text(Role::System, system), None)?;
         }
         if context.messages.count_messages() == 1 {

@@ -31,6 +31,7 @@ pub struct HttpSettings<'a> {
 #[derive(Debug)]
 pub struct HttpClient {
     agent: ureq::Agent,
+    timeout: Option<Duration>,
 }
 
 /// One request.
@@ -81,14 +82,20 @@ impl HttpClient {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_global(settings.timeout)
             .proxy(super::proxy::from_env(needs_tls, |name| std::env::var(name).ok())?)
             .user_agent(concat!("coding-agent/", env!("CARGO_PKG_VERSION")));
         if needs_tls {
             let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
-        Ok(Self { agent: config.build().new_agent() })
+        Ok(Self { agent: config.build().new_agent(), timeout: settings.timeout })
+    }
+
+    /// The same client and its connections, with at most `limit` for one whole call.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        let timeout = self.timeout.map_or(limit, |timeout| timeout.min(limit));
+        Self { agent: self.agent.clone(), timeout: Some(timeout) }
     }
 
     /// Sends a request and reads the whole answer. Redirects within the host are followed with the
@@ -122,8 +129,14 @@ impl HttpClient {
         }
         let invalid = || format!("cannot make a request to `{host}`: the address or a header is not valid");
         let sent = match request.body {
-            Some(body) => self.agent.run(builder.body(body).context(Kind::Host, invalid)?),
-            None => self.agent.run(builder.body(()).context(Kind::Host, invalid)?),
+            Some(body) => {
+                let request = self.agent.configure_request(builder.body(body).context(Kind::Host, invalid)?);
+                self.agent.run(request.timeout_global(self.timeout).build())
+            }
+            None => {
+                let request = self.agent.configure_request(builder.body(()).context(Kind::Host, invalid)?);
+                self.agent.run(request.timeout_global(self.timeout).build())
+            }
         };
         let mut response = sent.map_err(|error| failure(&host, error))?;
         let headers = response

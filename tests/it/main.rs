@@ -68,6 +68,7 @@ mod text_hygiene;
 mod tidy;
 mod tool_calls;
 mod tool_calls_in_the_loop;
+mod user_config;
 mod workspace;
 mod workspace_branch;
 mod workspace_change;

@@ -95,6 +95,11 @@ impl FakeModel {
         self.state.lock().unwrap().key = None;
     }
 
+    /// From now on only this key is taken.
+    pub fn wants_key(&self, key: &'static str) {
+        self.state.lock().unwrap().key = Some(key);
+    }
+
     /// From now on a request of more than `tokens` (bytes / 4) gets `answer`.
     pub fn set_window(&self, tokens: usize, answer: Answer) {
         self.state.lock().unwrap().window = Some((tokens, answer));

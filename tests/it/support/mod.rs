@@ -20,6 +20,7 @@ pub mod store;
 mod strict_chat;
 pub mod summarizer;
 mod tls;
+pub mod user_config_api;
 mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
