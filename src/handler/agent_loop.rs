@@ -88,6 +88,9 @@ impl AgentLoop<'_, '_> {
                     if directive != Directive::Continue {
                         return Ok(LoopEnd::Directive(directive));
                     }
+                    if let Some(reason) = self.missing_requirement() {
+                        return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
+                    }
                     let turns = self.context.messages.count_replies();
                     if turns >= self.max_turns {
                         let reason = format!("the limit of {} model calls for one task is reached", self.max_turns);
@@ -110,6 +113,16 @@ impl AgentLoop<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Why the task cannot go on for want of a server of tools, as the reason of its failure.
+    fn missing_requirement(&self) -> Option<String> {
+        let (server, trouble) = self.toolbox.troubles().into_iter().find(|(_, trouble)| trouble.is_fatal)?;
+        let why = trouble.why;
+        Some(format!(
+            "the MCP server `{server}`, which is required here, is not available: {why}; whoever runs the agent can \
+             mend it or set `required: false` in `mcp_servers`"
+        ))
     }
 
     fn last_text(&self) -> &str {
