@@ -18,6 +18,8 @@ pub enum Prompt {
     CommandsMissing,
     /// Part of the standing orders: what the person the task is for wants in all of his tasks.
     UserOrders,
+    /// Part of the standing orders: a server of tools is not there.
+    ServerMissing,
     /// Part of the standing orders: the work goes to the branch of a pull request.
     PullRequestNote,
     /// The first user message.
@@ -87,6 +89,7 @@ prompts! {
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
     UserOrders "user_orders.md" ["orders"],
+    ServerMissing "server_missing.md" ["server", "reason"],
     PullRequestNote "pull_request_note.md" ["base"],
     Task "task.md" ["task_json"],
     Reminder "reminder.md" [],
@@ -115,7 +118,7 @@ prompts! {
     TryOut "try_out.md" ["tool"],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
-        "prompt_tokens", "completion_tokens", "duration", "uuid"
+        "prompt_tokens", "completion_tokens", "duration", "uuid", "server"
     ],
 }
 

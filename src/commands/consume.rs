@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::models;
 use super::sandbox::sandbox;
 use super::setup::Setup;
+use super::task_tools::TaskTools;
 use super::user_config;
 use crate::config::QueueBackend;
 use crate::context::{Hooks, OutcomeFile, TaskContext};
@@ -41,10 +42,10 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     workspace_settings.sandbox = sandbox.clone();
     file::create_dir(setup.contexts.base_dir())?;
     let forge = setup.forge()?;
-    let tools = setup.tools(sandbox);
     let db = RefCell::new(setup.db());
     let mut llm = Ledger::new(Retrying::new(models::model(&setup.config)?), &db);
     llm.probe()?;
+    let tools = TaskTools::new(&setup.config, &setup.redactor, sandbox, llm.model().context_tokens);
     let settings = setup.handler_settings(&setup.config, llm.model().context_tokens, workspace_settings.clone());
     let mut hooks = Hooks::default();
     let row = |context: &TaskContext, outcome: &OutcomeFile| {

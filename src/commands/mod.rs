@@ -11,6 +11,7 @@ mod sandbox;
 mod setup;
 mod show;
 mod status;
+mod task_tools;
 mod user_config;
 
 use crate::cli::{Command, Invocation, Mode};

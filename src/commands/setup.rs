@@ -1,30 +1,23 @@
-//! From configuration to working parts: which forge, which model, which queue, which tools.
+//! From configuration to working parts: which forge, which model, which queue.
 
 use std::cell::OnceCell;
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::models::http_client;
 use crate::cli::Mode;
-use crate::config::{Config, ExecutorBackend, QueueBackend, Submodules, TaskSource};
+use crate::config::{Config, QueueBackend, Submodules, TaskSource};
 use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
 use crate::forge::{Github, GithubSettings, Gitlab, GitlabSettings, Local};
-use crate::handler::{Protocol, Settings, ToolSet, ToolSource};
+use crate::handler::{Protocol, Settings};
 use crate::ports::{Forge, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
-use crate::sys::bubblewrap::Bubblewrap;
 use crate::sys::file::{self, Sync};
 use crate::sys::http::certificate_bundle;
-use crate::sys::launcher::ResourceLimits;
-use crate::task::{Labels, TaskId};
+use crate::task::Labels;
 use crate::text::Redactor;
-use crate::tools::Toolbox;
-use crate::tools::command_executor::{Backend, CommandExecutor, Host, Limits, Sandboxed, end_leftovers};
-use crate::tools::text_editor::TextEditor;
-use crate::workspace::{self, Workspace};
+use crate::workspace;
 
 /// What our own account is called on the local forge.
 const LOCAL_BOT: &str = "coding-agent";
@@ -247,81 +240,6 @@ impl Setup {
             own_submodules: workspace.submodules == Submodules::SameOwner,
             env: GIT_ENVIRONMENT.iter().filter_map(|name| from_us(name)).collect(),
             sandbox: None,
-        }
-    }
-
-    /// The built-in tools that are switched on and work here, with what keeps commands inside.
-    pub fn tools(&self, sandbox: Option<Bubblewrap>) -> BuiltInTools {
-        let executor = &self.config.command_executor;
-        let wall = match (executor.enabled, executor.backend, sandbox) {
-            (false, ..) => None,
-            (true, ExecutorBackend::Host, _) => Some(Wall::None),
-            (true, _, sandbox) => sandbox.map(Wall::Bubblewrap),
-        };
-        let execution = &executor.execution;
-        BuiltInTools {
-            text_editor: self.config.text_editor_mcp.enabled,
-            wall,
-            network: executor.network,
-            limits: Limits {
-                timeout: Duration::from_secs(execution.timeout_seconds),
-                output_bytes: usize::try_from(execution.max_output_size).unwrap_or(usize::MAX),
-                resources: ResourceLimits {
-                    memory_bytes: executor.docker.resources.memory_limit_bytes(),
-                    processes: Some(execution.max_processes),
-                },
-            },
-            path: std::env::var_os("PATH"),
-        }
-    }
-}
-
-/// What stands between commands and the machine.
-enum Wall {
-    None,
-    Bubblewrap(Bubblewrap),
-}
-
-/// The built-in tools of this installation.
-pub struct BuiltInTools {
-    text_editor: bool,
-    /// `None`: the model cannot run commands.
-    wall: Option<Wall>,
-    network: bool,
-    limits: Limits,
-    path: Option<OsString>,
-}
-
-impl ToolSource for BuiltInTools {
-    fn tools(&self, uuid: TaskId, workspace: &Workspace) -> Result<ToolSet> {
-        let mut toolbox = Toolbox::new();
-        if self.text_editor {
-            toolbox.add(Box::new(TextEditor::new(workspace.tree(), workspace.edits())));
-        }
-        let (tree, scratch) = (workspace.tree(), workspace.scratch());
-        let backend: Option<Box<dyn Backend>> = match &self.wall {
-            None => None,
-            Some(Wall::None) => Some(Box::new(Host::new(uuid, &scratch, self.path.clone())?)),
-            Some(Wall::Bubblewrap(sandbox)) => {
-                Some(Box::new(Sandboxed::new(sandbox.clone(), self.network, uuid, &tree, &scratch)?))
-            }
-        };
-        let mut command_tool = None;
-        if let Some(backend) = backend {
-            toolbox.add(Box::new(CommandExecutor::new(backend, tree, self.limits)));
-            command_tool = toolbox.specs().last().map(|spec| spec.wire_name.clone());
-        }
-        Ok(ToolSet { toolbox, command_tool })
-    }
-
-    fn has_commands(&self) -> bool {
-        self.wall.is_some()
-    }
-
-    fn end_leftovers(&self, uuid: TaskId) {
-        let ended = end_leftovers(uuid);
-        if ended > 0 {
-            log::info!("ended {ended} processes that an earlier run of this task left");
         }
     }
 }

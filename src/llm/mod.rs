@@ -1,5 +1,6 @@
 //! Models: adapters of `ports::Llm` and the wrappers every one of them gets.
 
+mod alternation;
 mod failure;
 mod layers;
 mod ollama;

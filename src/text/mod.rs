@@ -29,7 +29,7 @@ pub use controls::{escaped, without_controls};
 pub use cut::{bytes_left_out, head, head_and_tail, head_chars, tail};
 pub use data_marks::fenced;
 pub use fence::Fences;
-pub use folding::{fold_line, fold_lines};
+pub use folding::{fold_data_uris, fold_line, fold_lines};
 pub use inert::{inert, inline_code};
 pub use json::{json_without_nul, parse_json};
 pub use objects::json_objects;

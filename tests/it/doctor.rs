@@ -490,3 +490,38 @@ fn projects_of_a_group_and_all_of_them() {
     job.fake.label(job.issue(), "coding agent processing", true, "alice");
     Report::of(&job.world, 1).says("items in work", "warning", "gitlab/issue/", "take `coding agent processing` off");
 }
+
+// MCP servers.
+
+/// A server of one tool, as short as it can be.
+const MCP_SERVER: &str = r#"while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"method":"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"d","version":"1"}}' ;;
+    *'"method":"tools/list"'*) result='{"tools":[{"name":"look","description":"Looks.","inputSchema":{"type":"object"}}]}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+#[test]
+fn mcp_servers_are_started_and_those_that_do_not_are_told() {
+    let world = World::with_task(&Cassette::new());
+    world.write("docs.sh", MCP_SERVER);
+    let good = "{mcp_server_name: docs, command: [sh, docs.sh]}";
+    let broken = "{mcp_server_name: broken, command: [sh, -c, 'echo no key >&2; exit 3'], start_timeout_seconds: 5";
+    let config = world.read("config.yaml");
+    for (servers, code, state) in [
+        (good.to_owned(), 0, None),
+        (format!("{good}, {broken}}}"), 1, Some("warning")),
+        (format!("{broken}, required: true}}, {good}"), 78, Some("bad")),
+    ] {
+        world.write("config.yaml", &format!("{config}mcp_servers: [{servers}]\n"));
+        let report = Report::of(&world, code);
+        report.says("MCP server docs", "good", "starts and offers 1 tools, about ", "");
+        if let Some(state) = state {
+            report.says("MCP server broken", state, "", "try `sh -c echo no key >&2; exit 3` by hand");
+        }
+    }
+}

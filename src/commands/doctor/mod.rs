@@ -4,6 +4,7 @@
 
 mod forge;
 mod host;
+mod mcp;
 mod model;
 
 use std::io::IsTerminal as _;
@@ -47,7 +48,8 @@ pub fn doctor(config_path: Option<&Path>, as_json: bool) -> Result<Exit> {
     report.tell(host::git(&setup));
     report.tell(host::sandbox(&setup.config));
     let bot = forge::look(&setup, &mut |finding| report.tell(finding));
-    model::look(&setup, &mut |finding| report.tell(finding));
+    let window_tokens = model::look(&setup, &mut |finding| report.tell(finding));
+    mcp::look(&setup, window_tokens, &mut |finding| report.tell(finding));
     report.tell_all(model::user_config_api(&setup.config, bot.as_deref()));
     Ok(report.end())
 }

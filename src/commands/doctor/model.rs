@@ -26,7 +26,8 @@ const CALLS: &str = "tool calls";
 /// The tool it is to call.
 const TOOL: &str = "report";
 
-pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) {
+/// Looks at it; tokens of its window, where they are known.
+pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) -> Option<u64> {
     let mut llm = match model(&hurried(&setup.config)) {
         Ok(llm) => llm,
         Err(error) => return not_there(&error, tell),
@@ -46,16 +47,19 @@ pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) {
         tell(Finding::good(WINDOW, format!("{tokens} tokens, as configured")));
     }
     if setup.config.llm.provider == Provider::Replay {
-        return tell(Finding::skipped(CALLS, "recorded replies are not asked"));
+        tell(Finding::skipped(CALLS, "recorded replies are not asked"));
+    } else {
+        tell(calls(setup, llm.as_mut()));
     }
-    tell(calls(setup, llm.as_mut()));
+    Some(tokens)
 }
 
-fn not_there(error: &Error, tell: &mut dyn FnMut(Finding)) {
+fn not_there(error: &Error, tell: &mut dyn FnMut(Finding)) -> Option<u64> {
     tell(Finding::of(MODEL, FindingState::Bad, error));
     for name in [WINDOW, CALLS] {
         tell(Finding::skipped(name, "the model cannot be used"));
     }
+    None
 }
 
 /// The same model, with patience for one short answer.

@@ -231,7 +231,12 @@ impl Pull {
 
 impl From<Pull> for PullRequest {
     fn from(pull: Pull) -> Self {
-        Self { state: pull.item_state(), url: pull.html_url }
+        Self {
+            number: pull.number,
+            state: pull.item_state(),
+            url: pull.html_url,
+            reviewers: logins(pull.requested_reviewers),
+        }
     }
 }
 

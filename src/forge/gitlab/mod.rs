@@ -351,4 +351,8 @@ impl Forge for Gitlab {
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>> {
         self.open_request(key, request).map(Some)
     }
+
+    fn request_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()> {
+        self.ask_for_review(key, pull, login)
+    }
 }

@@ -145,7 +145,12 @@ impl Issuable {
 
 impl From<Issuable> for PullRequest {
     fn from(request: Issuable) -> Self {
-        Self { state: request.item_state(), url: request.web_url }
+        Self {
+            number: request.iid,
+            state: request.item_state(),
+            url: request.web_url,
+            reviewers: usernames(request.reviewers),
+        }
     }
 }
 

@@ -269,6 +269,10 @@ impl Forge for Local {
     fn open_pull_request(&self, _key: &TaskKey, _request: &NewPullRequest) -> Result<Option<PullRequest>> {
         Ok(None)
     }
+
+    fn request_review(&self, key: &TaskKey, _pull: &PullRequest, _login: &str) -> Result<()> {
+        Err(Error::task(format!("cannot ask for a review of {key}: the local forge has no pull requests")))
+    }
 }
 
 /// Whether a URL names a password before its host.

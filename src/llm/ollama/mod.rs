@@ -7,6 +7,7 @@ mod wire;
 use serde_json::Value;
 
 use self::dropped_front::LastCount;
+use super::alternation::alternating;
 use super::{PROBE_LIMIT, failure, window};
 use crate::chat::check_history;
 use crate::error::{Context, Error, Kind, Result};
@@ -152,7 +153,8 @@ impl Llm for Ollama {
 
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
         check_history(request.messages).map_err(|broken| Error::bug(format!("the history is not valid: {broken}")))?;
-        let body = wire::Body::new(&self.settings.profile, request.messages, request.tools);
+        let messages = alternating(request.messages);
+        let body = wire::Body::new(&self.settings.profile, &messages, request.tools);
         let body = serde_json::to_vec(&body).context(Kind::Bug, || "cannot write a request".into())?;
         let response = self.send(&self.client, "POST", "/api/chat", Some(&body))?;
         if response.status != 200 {

@@ -5,6 +5,7 @@ mod wire;
 
 use serde_json::Value;
 
+use super::alternation::alternating;
 use super::{PROBE_LIMIT, failure, window};
 use crate::chat::check_history;
 use crate::config::Secret;
@@ -162,8 +163,8 @@ impl Llm for OpenAi {
 
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
         check_history(request.messages).map_err(|broken| Error::bug(format!("the history is not valid: {broken}")))?;
-        let profile = &self.settings.profile;
-        let body = wire::Body::new(&profile.model, request.messages, request.tools, profile.max_output_tokens);
+        let (profile, messages) = (&self.settings.profile, alternating(request.messages));
+        let body = wire::Body::new(&profile.model, &messages, request.tools, profile.max_output_tokens);
         let body = serde_json::to_vec(&body).context(Kind::Bug, || "cannot write a request".into())?;
         let url = format!("{}/chat/completions", self.settings.base_url);
         let response = self.send(&self.client, "POST", &url, Some(&body))?;

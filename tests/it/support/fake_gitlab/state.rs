@@ -150,6 +150,10 @@ impl Hub {
     }
 
     /// The user, made on first mention.
+    pub fn username_of(&self, id: u64) -> Option<String> {
+        self.users.iter().find(|user| user.id == id && !user.gone).map(|user| user.username.clone())
+    }
+
     pub fn user(&mut self, username: &str) -> u64 {
         if let Some(user) = self.known(username) {
             return user.id;

@@ -73,6 +73,7 @@ const PUT: &[(&str, Type, bool)] = &[
     ("remove_labels", Type::Text, false),
     ("state_event", Type::Text, false),
     ("assignee_ids", Type::Numbers, false),
+    ("reviewer_ids", Type::Numbers, false),
 ];
 
 const fn get(call: Call, path: &'static str, query: &'static [&'static str]) -> Row {
