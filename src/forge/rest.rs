@@ -102,6 +102,8 @@ pub fn path_of(url: &str) -> &str {
     path.split('?').next().unwrap_or(path)
 }
 
+/// What to do about a passing fault.
+pub const LATER: &str = "try again later";
 /// Repositories that are looked at one by one when the surroundings are examined.
 pub const MOST_EXAMINED: usize = 30;
 /// A token that expires within this time is worth a word.

@@ -37,7 +37,7 @@ pub struct Finding {
     pub state: FindingState,
     /// What was found, one sentence in lower case.
     pub finding: String,
-    /// What to do about it.
+    /// What to do about it; there is one wherever it is not good.
     pub remedy: Option<String>,
 }
 
@@ -63,8 +63,9 @@ impl Finding {
         Self { state: FindingState::Bad, ..Self::warning(name, finding, remedy) }
     }
 
-    /// What an error says, with its causes and what it says about a remedy.
-    pub fn of(name: impl Into<String>, state: FindingState, error: &Error) -> Self {
-        Self { name: name.into(), state, finding: error.explained(), remedy: error.remedy().map(str::to_owned) }
+    /// What an error says, with its causes; `remedy` where it names none itself.
+    pub fn of(name: impl Into<String>, state: FindingState, error: &Error, remedy: &str) -> Self {
+        let remedy = Some(error.remedy().unwrap_or(remedy).to_owned());
+        Self { name: name.into(), state, finding: error.explained(), remedy }
     }
 }

@@ -159,8 +159,8 @@ fn bad_things_do_not_hide_each_other() {
     world.set_env("OPENAI_MODEL", "another-model");
     world.set_env("PATH", "/nonexistent");
     let report = Report::of(&world, 78);
-    report.says("prompts", "bad", "it has no placeholder `unknown`", "");
-    report.says("certificates", "bad", "ca_file `ca.pem`", "");
+    report.says("prompts", "bad", "it has no placeholder `unknown`", "take it away");
+    report.says("certificates", "bad", "ca_file `ca.pem`", "PEM");
     report.says("spool directory", "bad", "spool", "let the user of the agent write there");
     report.says("git", "bad", "cannot find the program `git`", "install git");
     report.says("issue files", "bad", "tasks", "`local.tasks_dir` must be a directory");
@@ -384,7 +384,7 @@ fn what_a_repository_on_github_lacks() {
         Report::of(&job.world, code).says(&called, state, finding, remedy);
     };
     let archive = |job: &Job| job.fake.change_repo(REPO, |repo| repo.archived = true);
-    looked(&archive, 78, "bad", "is archived", "");
+    looked(&archive, 78, "bad", "is archived", "take it out of github.repositories");
     let reader = |job: &Job| job.fake.set_permission(REPO, job.fake.bot(), Permission::Read);
     looked(&reader, 78, "bad", "may not push to `acme/widgets`", "write access");
     let stranger = |job: &Job| job.fake.set_permission(REPO, job.fake.bot(), Permission::None);

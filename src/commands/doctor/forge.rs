@@ -18,6 +18,7 @@ const REACH_SECONDS: u64 = 10;
 const MOST_SKEW_MS: u64 = 60_000;
 /// Items named in one line.
 const MOST_NAMED: usize = 10;
+const LATER: &str = "try again later";
 const ITEMS: &str = "items that wait";
 const IN_WORK: &str = "items in work";
 
@@ -39,7 +40,7 @@ pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) -> Option<String> {
         Ok(forge) => forge,
         Err(error) => {
             let what = if is_local { "issue files".to_owned() } else { format!("account at {name}") };
-            tell(Finding::of(what, FindingState::Bad, &error));
+            tell(Finding::of(what, FindingState::Bad, &error, LATER));
             skip(tell, "tasks cannot be asked for");
             return None;
         }
@@ -70,9 +71,8 @@ fn reach(config: &Config, name: &str, api_url: &str) -> Result<Vec<Finding>, Fin
     let request = HttpRequest { method: "GET", url: &url, headers: &[], body: None, most_body_bytes: 4 << 20 };
     let answer = http_client(config, &url, REACH_SECONDS).and_then(|client| client.send(&request));
     let answer = answer.map_err(|error| {
-        let finding = Finding::of(name, FindingState::Bad, &error);
-        let key = format!("check {name}.api_url, the network, and HTTPS_PROXY where there is a proxy");
-        Finding { remedy: finding.remedy.or(Some(key)), ..finding }
+        let remedy = format!("check {name}.api_url, the network, and HTTPS_PROXY where there is a proxy");
+        Finding::of(name, FindingState::Bad, &error, &remedy)
     })?;
     let mut found = vec![Finding::good(name, format!("`{host}` answers"))];
     let there_ms = answer.header("date").and_then(clock::parse_http_date);
@@ -90,9 +90,9 @@ fn reach(config: &Config, name: &str, api_url: &str) -> Result<Vec<Finding>, Fin
 fn waiting(forge: &dyn Forge, setup: &Setup) -> Finding {
     let bot = &setup.labels().bot;
     match forge.candidates() {
-        Err(error) => Finding::of(ITEMS, FindingState::Bad, &error),
+        Err(error) => Finding::of(ITEMS, FindingState::Bad, &error, LATER),
         Ok(Candidates { keys, faults }) => match faults.first() {
-            Some(fault) => Finding::of(ITEMS, FindingState::Bad, fault),
+            Some(fault) => Finding::of(ITEMS, FindingState::Bad, fault, LATER),
             None => Finding::good(ITEMS, format!("{} open items ask for work with the label `{bot}`", keys.len())),
         },
     }
@@ -105,7 +105,7 @@ fn in_work(forge: &dyn Forge, setup: &Setup) -> Finding {
     let looked = forge.in_work().and_then(|found| Ok((found.keys, known(setup)?)));
     let (keys, known) = match looked {
         Ok(looked) => looked,
-        Err(error) => return Finding::of(IN_WORK, FindingState::Warning, &error),
+        Err(error) => return Finding::of(IN_WORK, FindingState::Warning, &error, LATER),
     };
     let count = keys.len();
     let lost: Vec<String> = keys.iter().filter(|key| !known.contains(&key.hash16())).map(TaskKey::canonical).collect();

@@ -25,9 +25,7 @@ pub fn configuration(loaded: &Result<Config>, path: Option<&Path>, env: Lookup<'
     let config = match loaded {
         Ok(config) => config,
         Err(error) => {
-            let finding = Finding::of(NAME, FindingState::Bad, error);
-            let remedy = finding.remedy.or_else(|| Some("mend it; config.yaml as shipped shows every key".into()));
-            return Finding { remedy, ..finding };
+            return Finding::of(NAME, FindingState::Bad, error, "mend it; config.yaml as shipped shows every key");
         }
     };
     let file = Config::file_in_use(path, env)
@@ -41,7 +39,9 @@ pub fn prompts(loaded: &Result<Prompts>, config: &Config) -> Option<Finding> {
     let dir = config.prompts_dir.as_ref()?;
     Some(match loaded {
         Ok(_) => Finding::good("prompts", format!("those in `{}` can be used", dir.display())),
-        Err(error) => Finding::of("prompts", FindingState::Bad, error),
+        Err(error) => {
+            Finding::of("prompts", FindingState::Bad, error, "mend it, or take it away: then the built-in one counts")
+        }
     })
 }
 
@@ -50,7 +50,7 @@ pub fn certificates(config: &Config) -> Option<Finding> {
     let file = config.ca_file.as_ref()?;
     Some(match certificate_bundle(file) {
         Ok(_) => Finding::good("certificates", format!("those in `{}` can be used", file.display())),
-        Err(error) => Finding::of("certificates", FindingState::Bad, &error),
+        Err(error) => Finding::of("certificates", FindingState::Bad, &error, "name a file in PEM form in ca_file"),
     })
 }
 
@@ -76,11 +76,8 @@ fn directory(name: &str, dir: &Path) -> Finding {
     let FileSystem { remote, is_in_memory, free_bytes } = match looked {
         Ok(found) => found,
         Err(error) => {
-            let finding = Finding::of(name, FindingState::Bad, &error);
-            let remedy = finding.remedy.or_else(|| {
-                Some("let the user of the agent write there, or name a directory of a local file system".into())
-            });
-            return Finding { remedy, ..finding };
+            let remedy = "let the user of the agent write there, or name a directory of a local file system";
+            return Finding::of(name, FindingState::Bad, &error, remedy);
         }
     };
     let place = if dir.is_dir() { "there" } else { "not there yet, will be made" };
@@ -141,7 +138,7 @@ pub fn database(config: &Config) -> Option<Finding> {
 pub fn git(setup: &Setup) -> Finding {
     match workspace::check_installed(&setup.workspace_settings_alone()) {
         Ok(version) => Finding::good("git", version),
-        Err(error) => Finding::of("git", FindingState::Bad, &error),
+        Err(error) => Finding::of("git", FindingState::Bad, &error, "see whether `git --version` works for this user"),
     }
 }
 
@@ -159,7 +156,7 @@ pub fn sandbox(config: &Config) -> Finding {
         Ok(_) => Finding::good(NAME, format!("bubblewrap works; commands run {network} the network")),
         Err(error) => {
             let is_needed = executor.required || executor.backend == ExecutorBackend::Bubblewrap;
-            let finding = Finding::of(NAME, FindingState::Bad, &error);
+            let finding = Finding::of(NAME, FindingState::Bad, &error, "see the section Commands of the README");
             if is_needed {
                 return finding;
             }

@@ -18,7 +18,10 @@ pub fn look(setup: &Setup, window_tokens: Option<u64>, tell: &mut dyn FnMut(Find
         let Some(trouble) = started.trouble() else {
             let (count, tokens) = (started.tools().len(), mcp::tokens(&started.tools()));
             sizes.push((started.name().to_owned(), tokens));
-            tell(Finding::good(called, format!("starts and offers {count} tools, about {tokens} tokens of the window")));
+            tell(Finding::good(
+                called,
+                format!("starts and offers {count} tools, about {tokens} tokens of the window"),
+            ));
             continue;
         };
         let remedy = match &entry.url {

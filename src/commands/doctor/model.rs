@@ -23,6 +23,7 @@ const ANSWER_SECONDS: u64 = 120;
 const MODEL: &str = "model";
 const WINDOW: &str = "model window";
 const CALLS: &str = "tool calls";
+const SERVER: &str = "see that the server of the model runs at the address in `llm`, and what its log says";
 /// The tool it is to call.
 const TOOL: &str = "report";
 
@@ -55,7 +56,7 @@ pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) -> Option<u64> {
 }
 
 fn not_there(error: &Error, tell: &mut dyn FnMut(Finding)) -> Option<u64> {
-    tell(Finding::of(MODEL, FindingState::Bad, error));
+    tell(Finding::of(MODEL, FindingState::Bad, error, SERVER));
     for name in [WINDOW, CALLS] {
         tell(Finding::skipped(name, "the model cannot be used"));
     }
@@ -78,7 +79,7 @@ fn calls(setup: &Setup, llm: &mut dyn Llm) -> Finding {
     let started = Instant::now();
     let reply = match ask(setup, llm) {
         Ok(reply) => reply,
-        Err(error) => return Finding::of(CALLS, FindingState::Bad, &error),
+        Err(error) => return Finding::of(CALLS, FindingState::Bad, &error, SERVER),
     };
     let took = duration_text(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
     let natively = setup.config.llm.function_calling;

@@ -1,6 +1,6 @@
 //! Whether the token and the repositories are fit for work. Reads only.
 
-use super::super::rest::{MOST_EXAMINED, expiry, left_out, rate_limit};
+use super::super::rest::{LATER, MOST_EXAMINED, expiry, left_out, rate_limit};
 use super::api::Answer;
 use super::wire::Repository;
 use super::{Github, GithubSettings, candidates};
@@ -32,10 +32,10 @@ impl Github {
                 found.push(self.token(&answer));
                 found.extend(rate_limit(LIMIT, |what| answer.header(&format!("x-ratelimit-{what}"))));
             }
-            Err(error) => found.push(Finding::of(TOKEN, FindingState::Bad, &error)),
+            Err(error) => found.push(Finding::of(TOKEN, FindingState::Bad, &error, LATER)),
         }
         match candidates::repositories(&self.api, &self.settings) {
-            Err(error) => found.push(Finding::of("repositories", FindingState::Bad, &error)),
+            Err(error) => found.push(Finding::of("repositories", FindingState::Bad, &error, LATER)),
             Ok(names) if names.is_empty() => found.push(Finding::bad(
                 "repositories",
                 format!("`{}` may push to none", self.bot_login),
@@ -81,7 +81,9 @@ impl Github {
 
     fn repository_finding(&self, name: &str) -> Finding {
         let called = format!("repository {name}");
-        self.repository_looked_at(name, &called).unwrap_or_else(|error| Finding::of(called, FindingState::Bad, &error))
+        self.repository_looked_at(name, &called).unwrap_or_else(|error| {
+            Finding::of(called, FindingState::Bad, &error, "mend that there, or take it out of github.repositories")
+        })
     }
 
     fn repository_looked_at(&self, name: &str, called: &str) -> Result<Finding> {

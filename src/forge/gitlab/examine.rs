@@ -1,6 +1,6 @@
 //! Whether the token and the projects are fit for work. Reads only.
 
-use super::super::rest::{MOST_EXAMINED, expiry, left_out, rate_limit};
+use super::super::rest::{LATER, MOST_EXAMINED, expiry, left_out, rate_limit};
 use super::candidates::{our_projects, plain_path};
 use super::wire::{Project, Token};
 use super::{Gitlab, GitlabSettings};
@@ -12,6 +12,7 @@ use crate::text::percent_encoded;
 
 const TOKEN: &str = "GitLab token";
 const LIMIT: &str = "GitLab rate limit";
+const HERE: &str = "mend that there, or take it out of gitlab.repositories";
 const NEW_TOKEN: &str = "make a new one with the scope `api` and put it into GITLAB_PERSONAL_ACCESS_TOKEN";
 
 impl GitlabSettings {
@@ -24,7 +25,7 @@ impl GitlabSettings {
 
 impl Gitlab {
     pub(super) fn findings(&self) -> Vec<Finding> {
-        let mut found = self.token().unwrap_or_else(|error| vec![Finding::of(TOKEN, FindingState::Bad, &error)]);
+        let mut found = self.token().unwrap_or_else(|error| vec![Finding::of(TOKEN, FindingState::Bad, &error, LATER)]);
         let mut names: Vec<Result<String>> = Vec::new();
         let configured = &self.settings.repositories;
         if configured.is_empty() {
@@ -46,7 +47,7 @@ impl Gitlab {
         for name in names.into_iter().take(MOST_EXAMINED) {
             match name {
                 Ok(path) => found.extend(self.place_findings(&path)),
-                Err(error) => found.push(Finding::of("projects", FindingState::Bad, &error)),
+                Err(error) => found.push(Finding::of("projects", FindingState::Bad, &error, LATER)),
             }
         }
         found.extend(left_out(count));
@@ -110,7 +111,7 @@ impl Gitlab {
                 return in_it
                     .flat_map(|name| match name {
                         Ok(path) => self.place_findings(&path),
-                        Err(error) => vec![Finding::of(called.clone(), FindingState::Bad, &error)],
+                        Err(error) => vec![Finding::of(called.clone(), FindingState::Bad, &error, LATER)],
                     })
                     .collect();
             }
@@ -118,7 +119,7 @@ impl Gitlab {
             Err(error) => Err(error),
         };
         let looked = looked.and_then(|project| self.project_looked_at(&project, &called));
-        vec![looked.unwrap_or_else(|error| Finding::of(called.clone(), FindingState::Bad, &error))]
+        vec![looked.unwrap_or_else(|error| Finding::of(called.clone(), FindingState::Bad, &error, HERE))]
     }
 
     fn project_looked_at(&self, project: &Project, called: &str) -> Result<Finding> {

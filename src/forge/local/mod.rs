@@ -176,7 +176,9 @@ impl Forge for Local {
     fn examine(&self) -> Vec<Finding> {
         vec![match self.looked_at() {
             Ok(finding) => finding,
-            Err(error) => Finding::of(ISSUE_FILES, FindingState::Bad, &error),
+            Err(error) => {
+                Finding::of(ISSUE_FILES, FindingState::Bad, &error, "let the user of the agent read `local.tasks_dir`")
+            }
         }]
     }
 
