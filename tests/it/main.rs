@@ -41,6 +41,8 @@ mod kills;
 mod llm;
 mod lmstudio;
 mod logging;
+mod mcp_http;
+mod mcp_sse;
 mod next_step;
 mod ollama;
 mod openai;

@@ -18,6 +18,7 @@ pub mod repositories;
 pub mod shell;
 pub mod store;
 mod strict_chat;
+pub mod strict_mcp;
 pub mod summarizer;
 mod tls;
 pub mod user_config_api;
