@@ -16,7 +16,7 @@ use crate::task::TaskId;
 use crate::text::Redactor;
 use crate::tools::Toolbox;
 use crate::tools::command_executor::{Backend, CommandExecutor, Host, Limits, Sandboxed, TASK_MARK, end_leftovers};
-use crate::tools::mcp::{self, McpServer, Open, ServerSettings, Stdio};
+use crate::tools::mcp::{self, Http, McpServer, Open, ServerSettings, Stdio};
 use crate::tools::text_editor::TextEditor;
 use crate::workspace::Workspace;
 
@@ -40,6 +40,7 @@ pub struct TaskTools {
     limits: Limits,
     path: Option<OsString>,
     mcp_servers: Vec<config::McpServer>,
+    ca_file: Option<PathBuf>,
     window_tokens: u64,
     redactor: Redactor,
 }
@@ -68,6 +69,7 @@ impl TaskTools {
             },
             path: std::env::var_os("PATH"),
             mcp_servers: config.mcp_servers.clone(),
+            ca_file: config.ca_file.clone(),
             window_tokens,
             redactor: redactor.clone(),
         }
@@ -80,17 +82,8 @@ impl TaskTools {
         }
         let tree = tree.canonicalize().map_err(|source| file::error("open", tree, source))?;
         let mut sizes = Vec::new();
-        for server in &self.mcp_servers {
-            let settings = ServerSettings {
-                name: server.mcp_server_name.clone(),
-                start_timeout: Duration::from_secs(server.start_timeout_seconds),
-                timeout: Duration::from_secs(server.timeout_seconds),
-                is_required: server.required,
-                tools: server.tools.clone(),
-                tree: tree.clone(),
-            };
-            let started = McpServer::start(settings, self.open(server, uuid, &tree), &self.redactor);
-            sizes.push((server.mcp_server_name.clone(), mcp::tokens(&started.tools())));
+        for (_, started) in self.started(uuid, &tree) {
+            sizes.push((started.name().to_owned(), mcp::tokens(&started.tools())));
             toolbox.add(Box::new(started));
         }
         if let Some(warning) = mcp::budget_warning(&sizes, self.window_tokens) {
@@ -99,8 +92,29 @@ impl TaskTools {
         Ok(())
     }
 
+    /// The MCP servers, each started when it is its turn, with its entry in the configuration. Their work
+    /// tree is `tree`, without links.
+    pub fn started(&self, uuid: TaskId, tree: &Path) -> impl Iterator<Item = (&config::McpServer, McpServer)> {
+        self.mcp_servers.iter().map(move |server| {
+            let settings = ServerSettings {
+                name: server.mcp_server_name.clone(),
+                start_timeout: Duration::from_secs(server.start_timeout_seconds),
+                timeout: Duration::from_secs(server.timeout_seconds),
+                is_required: server.required,
+                tools: server.tools.clone(),
+                tree: tree.to_path_buf(),
+            };
+            (server, McpServer::start(settings, self.open(server, uuid, tree), &self.redactor))
+        })
+    }
+
     fn open(&self, server: &config::McpServer, uuid: TaskId, tree: &Path) -> Open {
         let name = server.mcp_server_name.clone();
+        if let Some(url) = server.url.clone() {
+            let ca_file = self.ca_file.clone();
+            let headers: Vec<_> = server.headers.clone().into_iter().collect();
+            return Box::new(move || Ok(Box::new(Http::connect(&url, &headers, ca_file.as_deref())?)));
+        }
         let program = program(server, uuid, tree);
         Box::new(move || Ok(Box::new(Stdio::start(&name, &program)?)))
     }

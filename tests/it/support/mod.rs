@@ -19,8 +19,10 @@ pub mod repositories;
 pub mod shell;
 pub mod store;
 mod strict_chat;
+pub mod strict_mcp;
 pub mod summarizer;
 mod tls;
+pub mod user_config_api;
 mod world;
 
 pub use cassette::{Cassette, call, calls, finish, says};
