@@ -1,6 +1,7 @@
 //! The ports: what the agent needs from the outside, as traits with their value types. Adapters
 //! implement them; `commands` chooses; nothing else knows which one is behind.
 
+mod finding;
 mod tool_server;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::task::{TaskId, TaskKey, TaskMessage};
 
+pub use finding::{Finding, FindingState};
 pub use tool_server::{ToolResult, ToolServer, ToolSpec, Trouble};
 
 /// Where people ask for work and read about it.
@@ -31,6 +33,10 @@ pub trait Forge {
     fn probe(&self) -> Result<()>;
     /// Open items that carry the bot label, as seen now (may be stale, see `item`).
     fn candidates(&self) -> Result<Candidates>;
+    /// Open items that carry the processing label, whoever works on them and whoever is assigned.
+    fn in_work(&self) -> Result<Candidates>;
+    /// Whether the account, its rights and its repositories are fit for work; changes nothing.
+    fn examine(&self) -> Vec<Finding>;
     /// The item as it is now; `None` when it does not exist (any more).
     fn item(&self, key: &TaskKey) -> Result<Option<Item>>;
     /// All comments, oldest first; for a pull or merge request its reviews are among them.
@@ -52,6 +58,8 @@ pub trait Forge {
     fn find_pull_request(&self, key: &TaskKey, branch: &str) -> Result<Option<PullRequest>>;
     /// Opens a pull request; not idempotent. `None` when the forge has no such thing.
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>>;
+    /// Asks `login` to review a pull request of the item's repository; asking again is fine.
+    fn request_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()>;
 }
 
 /// What a look for work found.
@@ -204,8 +212,12 @@ pub struct Credential {
 /// A pull or merge request as the forge reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
+    /// Its number in the repository.
+    pub number: u64,
     /// Where a person finds it.
     pub url: String,
+    /// Logins of those asked for a review.
+    pub reviewers: Vec<String>,
     /// Open, closed, merged.
     pub state: ItemState,
 }

@@ -82,23 +82,30 @@ impl TaskTools {
         }
         let tree = tree.canonicalize().map_err(|source| file::error("open", tree, source))?;
         let mut sizes = Vec::new();
-        for server in &self.mcp_servers {
-            let settings = ServerSettings {
-                name: server.mcp_server_name.clone(),
-                start_timeout: Duration::from_secs(server.start_timeout_seconds),
-                timeout: Duration::from_secs(server.timeout_seconds),
-                is_required: server.required,
-                tools: server.tools.clone(),
-                tree: tree.clone(),
-            };
-            let started = McpServer::start(settings, self.open(server, uuid, &tree), &self.redactor);
-            sizes.push((server.mcp_server_name.clone(), mcp::tokens(&started.tools())));
+        for (_, started) in self.started(uuid, &tree) {
+            sizes.push((started.name().to_owned(), mcp::tokens(&started.tools())));
             toolbox.add(Box::new(started));
         }
         if let Some(warning) = mcp::budget_warning(&sizes, self.window_tokens) {
             log::warn!("{warning}");
         }
         Ok(())
+    }
+
+    /// The MCP servers, each started when it is its turn, with its entry in the configuration. Their work
+    /// tree is `tree`, without links.
+    pub fn started(&self, uuid: TaskId, tree: &Path) -> impl Iterator<Item = (&config::McpServer, McpServer)> {
+        self.mcp_servers.iter().map(move |server| {
+            let settings = ServerSettings {
+                name: server.mcp_server_name.clone(),
+                start_timeout: Duration::from_secs(server.start_timeout_seconds),
+                timeout: Duration::from_secs(server.timeout_seconds),
+                is_required: server.required,
+                tools: server.tools.clone(),
+                tree: tree.to_path_buf(),
+            };
+            (server, McpServer::start(settings, self.open(server, uuid, tree), &self.redactor))
+        })
     }
 
     fn open(&self, server: &config::McpServer, uuid: TaskId, tree: &Path) -> Open {

@@ -18,7 +18,6 @@ const UNBUILT: &[Unbuilt] = &[
     ("issue_to_mr_conversion.enabled: true", |c| c.issue_to_mr_conversion.enabled, "set it to false"),
     ("project_agent_rules.enabled: true", |c| c.project_agent_rules.enabled, "set it to false"),
     ("file_list_context.enabled: true", |c| c.file_list_context.enabled, "set it to false"),
-    ("user_config_api.enabled: true", |c| c.user_config_api.enabled, "set it to false"),
     ("command_executor.backend: docker", |c| c.command_executor.backend == ExecutorBackend::Docker, "set it to auto"),
     ("command_executor.backend: podman", |c| c.command_executor.backend == ExecutorBackend::Podman, "set it to auto"),
     ("command_executor.environments", |c| !c.command_executor.environments.is_empty(), "leave it empty"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::compaction::Compaction;
 use super::error_limits::ErrorLimits;
 use super::json_protocol::{self, Protocol};
-use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step, next_step_by_calls};
+use super::next_step::{NO_ANSWER, NextStep, cut_text};
 use super::reply::{self, Fate, PreparedCall};
 use super::say::say;
 use crate::chat::{Arguments, Message, Reasoning, Role, ToolCall, estimate_tokens, within_tokens};
@@ -66,11 +66,7 @@ impl AgentLoop<'_, '_> {
         // Calls found without a result were begun by a process that died: they are never run by us again.
         let mut fresh: Vec<PreparedCall> = Vec::new();
         loop {
-            let step = match self.protocol {
-                Protocol::Native => next_step(self.context.messages.current()),
-                Protocol::Json => next_step_by_calls(self.context.messages.current()),
-            };
-            match step {
+            match self.protocol.next_step(self.context.messages.current()) {
                 NextStep::Finish(outcome, unanswered) => {
                     if let Some(call) = unanswered {
                         self.answer(&call, &self.prompts.render(Prompt::FinishAccepted, &[]))?;

@@ -16,8 +16,15 @@ const CHANGES_BYTES: usize = 6_000;
 /// Most bytes of the difference that a remark is shown with; its end is what the remark is about.
 const HUNK_BYTES: usize = 2_000;
 
-/// The standing orders. `tools_note` says which tools there are beyond the usual, and which are missing.
-pub fn system_prompt(prompts: &Prompts, workspace: &Workspace, tools_note: &str, fence: &str) -> String {
+/// The standing orders. `tools_note` says which tools there are beyond the usual, and which are missing;
+/// `user_orders` is what the person the task is for wants in all of his tasks.
+pub fn system_prompt(
+    prompts: &Prompts,
+    workspace: &Workspace,
+    tools_note: &str,
+    user_orders: Option<&str>,
+    fence: &str,
+) -> String {
     let change_note = workspace
         .base_in_tree()
         .map_or_else(String::new, |base| format!(" {}", prompts.render(Prompt::PullRequestNote, &[("base", &base)])));
@@ -27,7 +34,11 @@ pub fn system_prompt(prompts: &Prompts, workspace: &Workspace, tools_note: &str,
         ("change_note", &change_note),
         ("fence", fence),
     ];
-    prompts.render(Prompt::System, &values)
+    let orders = prompts.render(Prompt::System, &values);
+    match user_orders {
+        Some(wishes) => format!("{orders}\n\n{}", prompts.render(Prompt::UserOrders, &[("orders", wishes.trim())])),
+        None => orders,
+    }
 }
 
 /// The task: what is asked for, and what was said about it.

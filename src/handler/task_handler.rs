@@ -46,6 +46,8 @@ pub struct Settings {
     pub pause_signal: Option<PathBuf>,
     /// Stop a task when the bot is unassigned.
     pub stops_when_unassigned: bool,
+    /// What the person the task is for wants in every task; stands below the standing orders.
+    pub user_orders: Option<String>,
     /// Repositories of tasks.
     pub workspace: workspace::Settings,
 }

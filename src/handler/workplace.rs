@@ -2,7 +2,7 @@
 //! beginning of its conversation.
 
 use super::task_handler::TaskHandler;
-use super::{NextStep, comment, next_step, opening};
+use super::{NextStep, comment, opening};
 use crate::chat::{Message, Role};
 use crate::context::{InheritanceContext, TaskContext};
 use crate::error::{Kind, Result};
@@ -38,7 +38,7 @@ impl TaskHandler<'_> {
     /// Tells the model that its tree was cloned again, where the history takes it.
     pub(super) fn tell_made_again(&self, context: &mut TaskContext, workspace: &Workspace) -> Result<()> {
         let note = self.prompts.render(Prompt::WorkTreeMadeAgain, &[]);
-        match next_step(context.messages.current()) {
+        match self.settings.protocol.next_step(context.messages.current()) {
             // It has ended its work; the work is gone, and that is told when it is taken in.
             NextStep::Finish(..) => return Ok(()),
             NextStep::Answer(calls) => {
@@ -88,7 +88,9 @@ impl TaskHandler<'_> {
         let fence = context.metadata.fence.clone();
         // By count, since a process can die between the two.
         if context.messages.count_messages() == 0 {
-            let system = opening::system_prompt(self.prompts, workspace, tools_note, &fence);
+            let wishes = self.settings.user_orders.as_deref();
+            let system = opening::system_prompt(self.prompts, workspace, tools_note, wishes, &fence);
+            let system = self.redactor.mask(&system);
             context.messages.add(Message::text(Role::System, system), None)?;
         }
         if context.messages.count_messages() == 1 {

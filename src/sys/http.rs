@@ -31,6 +31,7 @@ pub struct HttpSettings<'a> {
 #[derive(Debug)]
 pub struct HttpClient {
     agent: ureq::Agent,
+    timeout: Option<Duration>,
 }
 
 /// One request.
@@ -135,14 +136,20 @@ impl HttpClient {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_global(settings.timeout)
             .proxy(super::proxy::from_env(needs_tls, |name| std::env::var(name).ok())?)
             .user_agent(concat!("coding-agent/", env!("CARGO_PKG_VERSION")));
         if needs_tls {
             let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
-        Ok(Self { agent: config.build().new_agent() })
+        Ok(Self { agent: config.build().new_agent(), timeout: settings.timeout })
+    }
+
+    /// The same client and its connections, with at most `limit` for one whole call.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        let timeout = self.timeout.map_or(limit, |timeout| timeout.min(limit));
+        Self { agent: self.agent.clone(), timeout: Some(timeout) }
     }
 
     /// Sends a request and reads the whole answer. Redirects within the host are followed with the
@@ -214,9 +221,8 @@ impl HttpClient {
         deadline: Option<Instant>,
     ) -> Result<http::Response<ureq::Body>, ureq::Error> {
         let request = request?;
-        let Some(deadline) = deadline else { return self.agent.run(request) };
-        let left = deadline.saturating_duration_since(Instant::now());
-        self.agent.run(self.agent.configure_request(request).timeout_global(Some(left)).build())
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        self.agent.run(self.agent.configure_request(request).timeout_global(left.or(self.timeout)).build())
     }
 }
 

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod companion;
 pub mod fault;
 pub mod file;
+pub mod file_system;
 pub mod http;
 pub mod launcher;
 mod lines;

@@ -4,3 +4,7 @@ MCP_SERVER_EVERYTHING=@modelcontextprotocol/server-everything@2026.8.31
 MCP_SERVER_FILESYSTEM=@modelcontextprotocol/server-filesystem@2026.8.31
 MCP_SERVER_GIT=mcp-server-git==2026.10.19
 MCP_SERVER_TIME=mcp-server-time==2026.10.19
+OCTOKIT_OPENAPI=@octokit/openapi@23.0.2
+PRISM=@stoplight/prism-cli@5.14.2
+AJV=ajv@8.20.0
+AJV_FORMATS=ajv-formats@2.1.1

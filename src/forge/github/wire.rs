@@ -127,6 +127,9 @@ pub struct Repository {
     pub clone_url: String,
     #[serde(default)]
     pub archived: bool,
+    /// Whether issues are switched on; older servers do not say.
+    #[serde(default)]
+    pub has_issues: Option<bool>,
     #[serde(default)]
     pub permissions: Option<Permissions>,
 }
@@ -228,7 +231,12 @@ impl Pull {
 
 impl From<Pull> for PullRequest {
     fn from(pull: Pull) -> Self {
-        Self { state: pull.item_state(), url: pull.html_url }
+        Self {
+            number: pull.number,
+            state: pull.item_state(),
+            url: pull.html_url,
+            reviewers: logins(pull.requested_reviewers),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::task::TaskKey;
 use crate::text::percent_encoded;
 
 /// Paths of the projects the account may push to, by id.
-type OurProjects = HashMap<u64, String>;
+pub type OurProjects = HashMap<u64, String>;
 
 /// Open items with the bot label. Collected whole before anything is done about them: labels that change while
 /// pages are read would shift the rest.
@@ -43,7 +43,7 @@ pub fn plain_path(name: &str) -> String {
 }
 
 /// What the token may push to; `min_access_level` counts roles from groups and shares too.
-fn our_projects(api: &Api) -> Result<OurProjects> {
+pub fn our_projects(api: &Api) -> Result<OurProjects> {
     let query = format!("membership=true&min_access_level={DEVELOPER}&archived=false&simple=true");
     let projects: Vec<Project> = api.get_all("cannot list the projects of the token", "/projects", &query)?;
     Ok(projects.into_iter().map(|project| (project.id, project.path_with_namespace)).collect())
