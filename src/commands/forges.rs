@@ -1,5 +1,6 @@
 //! Which forge is worked for, and how it is reached.
 
+use super::models::http_client;
 use super::setup::Setup;
 use crate::budget::Account;
 use crate::config::{Secret, TaskSource};
@@ -40,7 +41,7 @@ impl Setup {
                 let token = github.personal_access_token.ok_or_else(|| {
                     Error::host("no token for GitHub is set").hint("put one into GITHUB_PERSONAL_ACCESS_TOKEN")
                 })?;
-                let client = self.http_client(&github.api_url, FORGE_TIMEOUT_SECONDS)?;
+                let client = http_client(&self.config, &github.api_url, FORGE_TIMEOUT_SECONDS)?;
                 let account = self.account(&github.api_url, &token);
                 let settings = GithubSettings {
                     api_url: github.api_url,
@@ -58,7 +59,7 @@ impl Setup {
                 let token = gitlab.personal_access_token.ok_or_else(|| {
                     Error::host("no token for GitLab is set").hint("put one into GITLAB_PERSONAL_ACCESS_TOKEN")
                 })?;
-                let client = self.http_client(&gitlab.api_url, FORGE_TIMEOUT_SECONDS)?;
+                let client = http_client(&self.config, &gitlab.api_url, FORGE_TIMEOUT_SECONDS)?;
                 let account = self.account(&gitlab.api_url, &token);
                 let settings = GitlabSettings {
                     api_url: gitlab.api_url,

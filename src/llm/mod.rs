@@ -1,5 +1,6 @@
 //! Models: adapters of `ports::Llm` and the wrappers every one of them gets.
 
+mod alternation;
 mod failure;
 mod layers;
 mod ollama;
@@ -13,3 +14,6 @@ pub use layers::{Budgeted, Ledger, Retrying};
 pub use ollama::{Ollama, OllamaSettings};
 pub use openai::{OpenAi, OpenAiSettings};
 pub use replay::Replay;
+
+/// Longest time for one question of a probe: what a server knows of its models it says at once.
+const PROBE_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -3,9 +3,8 @@
 
 use serde_json::Value;
 
-use super::failure::sentence_of;
 use crate::sys::clock;
-use crate::text::parse_json;
+use crate::text::{parse_json, server_sentence};
 
 /// Servers that name a later time are asked again after this all the same.
 const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
@@ -49,7 +48,7 @@ pub fn end_ms<'a>(header: impl Fn(&str) -> Option<&'a str>, body: Option<&[u8]>,
     let told = || {
         let body = body?;
         let fields = parse_json(body).ok().and_then(|value| in_fields(&value, now_ms));
-        fields.or_else(|| in_prose(&sentence_of(body), now_ms))
+        fields.or_else(|| in_prose(&server_sentence(body), now_ms))
     };
     let found = exact().or_else(usual).or_else(told).or_else(|| in_counters(&header, now_ms));
     found.map(|until_ms| until_ms.min(now_ms.saturating_add(LONGEST_WAIT_MS)))

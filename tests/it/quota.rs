@@ -200,7 +200,7 @@ fn another_key_is_not_held_back() {
     let asked = fake.requests().len();
     world.run(&[]).expect(75);
     assert_eq!(fake.requests().len(), asked);
-    fake.set_key("sk-of-somebody-else");
+    fake.wants_key("sk-of-somebody-else");
     world.set_env("OPENAI_API_KEY", "sk-of-somebody-else");
     fake.then(Cassette::new().finishes("x").lines().iter().map(reply));
     world.run(&[]).expect(0);

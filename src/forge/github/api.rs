@@ -39,6 +39,11 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
+    /// The first header of that name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.response.header(name)
+    }
+
     /// The body as JSON.
     ///
     /// # Errors

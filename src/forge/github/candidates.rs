@@ -70,7 +70,7 @@ fn keep(found: &mut Candidates, issue: Found) {
 }
 
 /// The names to look at: as configured, where `owner/*` and an empty list mean what the token may push to.
-fn repositories(api: &Api, settings: &GithubSettings) -> Result<Vec<String>> {
+pub fn repositories(api: &Api, settings: &GithubSettings) -> Result<Vec<String>> {
     let owners: Vec<&str> = settings.repositories.iter().filter_map(|name| name.strip_suffix("/*")).collect();
     let mut names: Vec<String> = settings.repositories.iter().filter(|name| !name.ends_with("/*")).cloned().collect();
     if owners.is_empty() && !names.is_empty() {

@@ -3,6 +3,7 @@
 
 mod api;
 mod candidates;
+mod examine;
 mod pulls;
 mod wire;
 
@@ -17,7 +18,7 @@ use crate::budget::Account;
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::ports::{
-    Candidates, Comment, Credential, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
+    Candidates, Comment, Credential, Finding, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
 };
 use crate::sys::http::HttpClient;
 use crate::task::{Labels, TaskKey};
@@ -214,6 +215,14 @@ impl Forge for Github {
         candidates::candidates(&self.api, &self.settings)
     }
 
+    fn in_work(&self) -> Result<Candidates> {
+        candidates::candidates(&self.api, &self.settings.for_items_in_work())
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        self.findings()
+    }
+
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {
         let path = if key.is_change() { place(key)?.pull() } else { place(key)?.issue() };
         let mut answer = self.api.get(&path)?;
@@ -345,5 +354,9 @@ impl Forge for Github {
 
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>> {
         self.open_pull(key, request).map(Some)
+    }
+
+    fn request_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()> {
+        self.ask_for_review(key, pull, login)
     }
 }

@@ -132,6 +132,9 @@ pub struct Repository {
     pub clone_url: String,
     #[serde(default)]
     pub archived: bool,
+    /// Whether issues are switched on; older servers do not say.
+    #[serde(default)]
+    pub has_issues: Option<bool>,
     #[serde(default)]
     pub permissions: Option<Permissions>,
 }
@@ -233,7 +236,12 @@ impl Pull {
 
 impl From<Pull> for PullRequest {
     fn from(pull: Pull) -> Self {
-        Self { state: pull.item_state(), url: pull.html_url }
+        Self {
+            number: pull.number,
+            state: pull.item_state(),
+            url: pull.html_url,
+            reviewers: logins(pull.requested_reviewers),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::text::percent_encoded;
 const PLACE_GOOD_FOR_MS: u64 = 3_600_000;
 
 /// Paths of the projects the account may push to, by id.
-type OurProjects = HashMap<u64, String>;
+pub type OurProjects = HashMap<u64, String>;
 
 /// What is kept of an issue or merge request in a list.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub fn plain_path(name: &str) -> String {
 }
 
 /// What the token may push to; `min_access_level` counts roles from groups and shares too.
-fn our_projects(api: &Api) -> Result<OurProjects> {
+pub fn our_projects(api: &Api) -> Result<OurProjects> {
     let query = format!("membership=true&min_access_level={DEVELOPER}&archived=false&simple=true");
     let pair = |project: &Project| Some((project.id, project.path_with_namespace.clone()));
     let projects: Vec<(u64, String)> = api.list("cannot list the projects of the token", "/projects", &query, pair)?;

@@ -3,6 +3,7 @@
 
 mod api;
 mod candidates;
+mod examine;
 mod merge_requests;
 mod wire;
 
@@ -17,7 +18,7 @@ use crate::budget::Account;
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::ports::{
-    Candidates, Comment, Credential, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
+    Candidates, Comment, Credential, Finding, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
 };
 use crate::sys::clock;
 use crate::sys::http::HttpClient;
@@ -271,6 +272,14 @@ impl Forge for Gitlab {
         candidates::candidates(&self.api, &self.settings)
     }
 
+    fn in_work(&self) -> Result<Candidates> {
+        candidates::candidates(&self.api, &self.settings.for_items_in_work())
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        self.findings()
+    }
+
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {
         let Some(item) = self.read(key)? else { return Ok(None) };
         self.remember(item.author.as_ref());
@@ -354,5 +363,9 @@ impl Forge for Gitlab {
 
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>> {
         self.open_request(key, request).map(Some)
+    }
+
+    fn request_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()> {
+        self.ask_for_review(key, pull, login)
     }
 }

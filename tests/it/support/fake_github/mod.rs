@@ -42,7 +42,7 @@ pub use search::terms;
 pub use state::{Gone, Lock, Logged, Permission};
 
 use super::fake_forge::server::{Act, Server, Service, lock};
-use super::fake_forge::{git, wire};
+use super::fake_forge::{git, journal, wire};
 use state::Hub;
 use table::Call;
 
@@ -251,9 +251,18 @@ fn exchange(shared: &Shared, request: Request) -> Act {
         reply = hub.rate.mark(reply, search, fault.as_ref());
         let media = ("x-github-media-type", "github.v3; format=json");
         let (id, now) = (format!("FA4E:{at:X}"), hub.now);
+        let secret = request.header("authorization").and_then(|header| header.strip_prefix("Bearer "));
+        if let Some(token) = secret.and_then(|secret| hub.tokens.get(secret)) {
+            let told = [("x-oauth-scopes", &token.scopes), ("github-authentication-token-expiration", &token.expires)];
+            for (name, value) in told {
+                reply = value.iter().fold(reply, |reply, value| reply.with(name, value.clone()));
+            }
+        }
         let date = chrono::DateTime::from_timestamp(now, 0).expect("a time within bounds");
         let date = date.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
         reply = reply.with("date", date).with(media.0, media.1).with("x-github-request-id", id);
+        let prefix = hub.api.strip_prefix(&format!("http://{}", request.header("host").unwrap_or_default()));
+        journal::keep("github", prefix.unwrap_or_default(), &request, &reply, fault.is_some());
     }
     if let Some(logged) = hub.log.get_mut(at) {
         logged.status = Some(reply.status);
@@ -267,6 +276,12 @@ fn exchange(shared: &Shared, request: Request) -> Act {
 }
 
 fn api(hub: &mut Hub, request: &Request) -> Reply {
+    if request.method == "GET"
+        && format!("http://{}{}", request.header("host").unwrap_or_default(), request.target) == format!("{}/", hub.api)
+    {
+        // The root, open to everybody (docs: "GitHub API Root").
+        return Reply::json(200, &serde_json::json!({"current_user_url": format!("{}/user", hub.api)}));
+    }
     let reply = door::enter(hub, request).and_then(|asked| match asked.row.call {
         Call::Search => search::answer(hub, &asked),
         Call::Pulls

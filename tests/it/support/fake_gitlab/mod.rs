@@ -22,9 +22,9 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::fake_forge::faults::{ANY_CALL, Faults, fits};
-use super::fake_forge::git;
 use super::fake_forge::server::{Act, Server, Service, lock};
 use super::fake_forge::wire::{Host, Reply, Request};
+use super::fake_forge::{git, journal};
 
 pub use super::fake_forge::faults::Fault;
 pub use people::Issue;
@@ -224,6 +224,9 @@ fn exchange(shared: &Shared, mut request: Request) -> Act {
     if let Some(logged) = hub.log.get_mut(at) {
         logged.status = Some(reply.status);
     }
+    if is_api {
+        journal::keep("gitlab", "/api/v4", &request, &reply, fault.is_some());
+    }
     let bytes = reply.encode();
     if matches!(fault, Some(Fault::Truncated)) {
         let body = reply.body.len();
@@ -255,6 +258,10 @@ fn failure(fault: &Fault) -> Option<Reply> {
 }
 
 fn api(hub: &mut Hub, request: &Request) -> Reply {
+    if request.method == "GET" && request.path == "/api/v4/" {
+        // Nothing is there, and everybody may ask.
+        return door::refuse(404, "404 Not Found");
+    }
     let reply = door::enter(hub, request).and_then(|asked| match asked.row.call {
         Call::Items => items::list(hub, &asked),
         Call::Item => items::one(hub, &asked),
