@@ -13,6 +13,7 @@
 use std::io::BufRead as _;
 use std::process::ExitCode;
 
+use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::error::{Error, Result};
 use coding_agent::forge::{Github, GithubSettings, Gitlab, GitlabSettings};
@@ -45,10 +46,10 @@ fn connect(kind: &str, url: &str, asked: &Value) -> Result<Box<dyn Forge>> {
     let query = text(asked, "query");
     Ok(if kind == "github" {
         let settings = GithubSettings { api_url, token, bot_name, labels, repositories, assignee, query };
-        Box::new(Github::connect(settings, client)?)
+        Box::new(Github::connect(settings, client, Account::kept_nowhere())?)
     } else {
         let settings = GitlabSettings { api_url, token, bot_name, labels, repositories, assignee, query };
-        Box::new(Gitlab::connect(settings, client)?)
+        Box::new(Gitlab::connect(settings, client, Account::kept_nowhere())?)
     })
 }
 
