@@ -75,6 +75,11 @@ impl Setup {
         self.budget.get_or_init(|| Budget::open(&self.config.queue.dir))
     }
 
+    /// From here on nothing that was learned earlier is believed, and nothing new is kept.
+    pub fn forget_budget(&mut self) {
+        self.budget = OnceCell::from(Budget::kept_nowhere());
+    }
+
     /// Keeps what was learned about limits; `with_lists` where all listed items have been dealt with.
     pub fn save_budget(&self, with_lists: bool) {
         match self.budget.get() {
@@ -84,7 +89,7 @@ impl Setup {
         }
     }
 
-    /// The account at the server of the model of `config`; `None` for recorded replies.
+    /// The account at the server of the model that `config` names; `None` for recorded replies.
     pub fn model_account(&self, config: &Config) -> Option<Account> {
         let llm = &config.llm;
         let (address, model, key) = match llm.provider {

@@ -40,7 +40,9 @@ pub fn doctor(config_path: Option<&Path>, as_json: bool) -> Result<Exit> {
     report.tell_all(host::prompts(&prompts, &config));
     // With bad ones the rest can be looked at all the same.
     let prompts = prompts.or_else(|_| Prompts::load(None))?;
-    let setup = Setup::with_prompts(config, report.redactor.clone(), prompts);
+    let mut setup = Setup::with_prompts(config, report.redactor.clone(), prompts);
+    // What is looked at is how things are now.
+    setup.forget_budget();
     report.tell_all(host::certificates(&setup.config));
     host::directories(&setup.config).for_each(|finding| report.tell(finding));
     report.tell_all(host::queue(&setup.config));
