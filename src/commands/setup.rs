@@ -22,7 +22,7 @@ use crate::workspace;
 /// What our own account is called on the local forge.
 const LOCAL_BOT: &str = "coding-agent";
 
-/// Longest time for one call to a forge, in seconds.
+/// Longest time for one call to a forge, unless a command has less patience.
 const FORGE_TIMEOUT_SECONDS: u64 = 60;
 
 /// Variables that git may need to reach a remote; nothing else of our environment goes to it.
@@ -51,6 +51,8 @@ pub struct Setup {
     pub redactor: Redactor,
     pub prompts: Prompts,
     pub contexts: Contexts,
+    /// Longest time for one call to a forge.
+    pub forge_timeout_seconds: u64,
     forge: OnceCell<Box<dyn Forge>>,
 }
 
@@ -63,7 +65,8 @@ impl Setup {
     pub fn with_prompts(config: Config, redactor: Redactor, prompts: Prompts) -> Self {
         let storage = &config.context_storage;
         let contexts = Contexts::new(&storage.base_dir, Sync::Now, storage.enabled);
-        Self { contexts, prompts, redactor, config, forge: OnceCell::new() }
+        let forge_timeout_seconds = FORGE_TIMEOUT_SECONDS;
+        Self { contexts, prompts, redactor, config, forge_timeout_seconds, forge: OnceCell::new() }
     }
 
     pub fn is_paused(&self) -> bool {
@@ -125,7 +128,7 @@ impl Setup {
                 let token = github.personal_access_token.ok_or_else(|| {
                     Error::host("no token for GitHub is set").hint("put one into GITHUB_PERSONAL_ACCESS_TOKEN")
                 })?;
-                let client = http_client(&self.config, &github.api_url, FORGE_TIMEOUT_SECONDS)?;
+                let client = http_client(&self.config, &github.api_url, self.forge_timeout_seconds)?;
                 let settings = GithubSettings {
                     api_url: github.api_url,
                     token,
@@ -142,7 +145,7 @@ impl Setup {
                 let token = gitlab.personal_access_token.ok_or_else(|| {
                     Error::host("no token for GitLab is set").hint("put one into GITLAB_PERSONAL_ACCESS_TOKEN")
                 })?;
-                let client = http_client(&self.config, &gitlab.api_url, FORGE_TIMEOUT_SECONDS)?;
+                let client = http_client(&self.config, &gitlab.api_url, self.forge_timeout_seconds)?;
                 let settings = GitlabSettings {
                     api_url: gitlab.api_url,
                     token,

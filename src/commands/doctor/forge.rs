@@ -12,8 +12,6 @@ use crate::sys::http::{HttpRequest, origin};
 use crate::sys::{clock, file};
 use crate::task::TaskKey;
 
-/// A server that has not answered by then is not waited for.
-const REACH_SECONDS: u64 = 10;
 /// A clock that is off by more makes limits and times wrong.
 const MOST_SKEW_MS: u64 = 60_000;
 /// Items named in one line.
@@ -69,7 +67,7 @@ fn api_url(config: &Config) -> Option<&str> {
 fn reach(config: &Config, name: &str, api_url: &str) -> Result<Vec<Finding>, Finding> {
     let (url, host) = (format!("{api_url}/"), origin(api_url));
     let request = HttpRequest { method: "GET", url: &url, headers: &[], body: None, most_body_bytes: 4 << 20 };
-    let answer = http_client(config, &url, REACH_SECONDS).and_then(|client| client.send(&request));
+    let answer = http_client(config, &url, super::SERVER_SECONDS).and_then(|client| client.send(&request));
     let answer = answer.map_err(|error| {
         let remedy = format!("check {name}.api_url, the network, and HTTPS_PROXY where there is a proxy");
         Finding::of(name, FindingState::Bad, &error, &remedy)
