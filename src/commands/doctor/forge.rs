@@ -29,6 +29,12 @@ pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) -> Option<String> {
             Ok(findings) => findings.into_iter().for_each(&mut *tell),
             Err(error) => {
                 tell(error);
+                // Without one it fails before anything is sent.
+                if !has_token(&setup.config)
+                    && let Err(error) = setup.forge()
+                {
+                    tell(Finding::of(format!("account at {name}"), FindingState::Bad, &error, LATER));
+                }
                 skip(tell, &format!("{name} cannot be reached"));
                 return None;
             }
@@ -60,6 +66,14 @@ fn api_url(config: &Config) -> Option<&str> {
         TaskSource::Local => None,
         TaskSource::Github => Some(&config.github.api_url),
         TaskSource::Gitlab => Some(&config.gitlab.api_url),
+    }
+}
+
+fn has_token(config: &Config) -> bool {
+    match config.task_source {
+        TaskSource::Local => true,
+        TaskSource::Github => config.github.personal_access_token.is_some(),
+        TaskSource::Gitlab => config.gitlab.personal_access_token.is_some(),
     }
 }
 
