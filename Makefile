@@ -1,18 +1,22 @@
-# What there is to do here. `make demo` and `make test` work offline once the crates are fetched.
+# What there is to do here. `make demo` and `make test` work offline once the crates are fetched; `make test-real`
+# does not.
 
 PREFIX ?= /usr/local
 BINARY = target/release/coding-agent
 
-.PHONY: build check test units demo bench install clean help
+.PHONY: build check test test-real units demo bench install clean help
 
 help: ## Show this list.
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 build: ## Build the program: target/release/coding-agent.
 	cargo build --release --locked
 
 test: ## All tests, crash points and failing disks among them.
 	cargo test --locked --features faults
+
+test-real: ## Against what others wrote: MCP servers, API descriptions. Needs node, python3 and their registries.
+	tests/real/run
 
 check: ## What CI runs: format, lints, tests, units, demo.
 	cargo fmt --check

@@ -16,7 +16,7 @@ use crate::task::TaskId;
 use crate::text::Redactor;
 use crate::tools::Toolbox;
 use crate::tools::command_executor::{Backend, CommandExecutor, Host, Limits, Sandboxed, TASK_MARK, end_leftovers};
-use crate::tools::mcp::{self, McpServer, Open, ServerSettings, Stdio};
+use crate::tools::mcp::{self, Http, McpServer, Open, ServerSettings, Stdio};
 use crate::tools::text_editor::TextEditor;
 use crate::workspace::Workspace;
 
@@ -40,6 +40,7 @@ pub struct TaskTools {
     limits: Limits,
     path: Option<OsString>,
     mcp_servers: Vec<config::McpServer>,
+    ca_file: Option<PathBuf>,
     window_tokens: u64,
     redactor: Redactor,
 }
@@ -68,6 +69,7 @@ impl TaskTools {
             },
             path: std::env::var_os("PATH"),
             mcp_servers: config.mcp_servers.clone(),
+            ca_file: config.ca_file.clone(),
             window_tokens,
             redactor: redactor.clone(),
         }
@@ -108,6 +110,11 @@ impl TaskTools {
 
     fn open(&self, server: &config::McpServer, uuid: TaskId, tree: &Path) -> Open {
         let name = server.mcp_server_name.clone();
+        if let Some(url) = server.url.clone() {
+            let ca_file = self.ca_file.clone();
+            let headers: Vec<_> = server.headers.clone().into_iter().collect();
+            return Box::new(move || Ok(Box::new(Http::connect(&url, &headers, ca_file.as_deref())?)));
+        }
         let program = program(server, uuid, tree);
         Box::new(move || Ok(Box::new(Stdio::start(&name, &program)?)))
     }

@@ -22,7 +22,6 @@ const UNBUILT: &[Unbuilt] = &[
     ("command_executor.backend: podman", |c| c.command_executor.backend == ExecutorBackend::Podman, "set it to auto"),
     ("command_executor.environments", |c| !c.command_executor.environments.is_empty(), "leave it empty"),
     ("command_executor.default_environment", |c| c.command_executor.default_environment.is_some(), "leave it out"),
-    ("mcp_servers.url", |c| c.mcp_servers.iter().any(|server| server.url.is_some()), "start the server with `command`"),
     ("language: ja", |c| c.language == Language::Ja, "set `language: en`"),
     ("database.url: postgres", |c| c.database.url.as_deref().is_some_and(is_postgres), SQLITE),
     ("database.host", |c| c.database.host.is_some(), SQLITE),

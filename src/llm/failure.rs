@@ -1,15 +1,10 @@
 //! What a model server's refusal means for us: whose fault it is, and until when. The spellings of
 //! many servers are gathered here and nowhere else. Sends nothing.
 
-use serde_json::Value;
-
 use crate::error::Error;
 use crate::sys::clock;
 use crate::sys::http::HttpResponse;
-use crate::text::parse_json;
 
-/// Longest part of a server's own words that is passed on.
-const LONGEST_WORDS_CHARS: usize = 200;
 /// A used-up quota is not looked at again before this.
 const QUOTA_WAIT_MS: u64 = 3_600_000;
 /// Servers that name a later time are asked again after this all the same.
@@ -129,26 +124,4 @@ pub fn quota(response: &HttpResponse, server: &str, words: &str) -> Error {
     Error::later(format!("the quota at `{server}` is used up{words}"))
         .until(until_ms)
         .hint("look at the plan and the balance of the account")
-}
-
-/// What the server said, short enough to be passed on, as `: words`; empty when it said nothing a
-/// person could read. Known forms: OpenAI's `{"error": {"message"}}`, `{"error": "…"}`, vLLM's
-/// `{"message"}`, FastAPI's `{"detail"}`, and plain text. A page of HTML is none.
-pub fn words_of(body: &[u8]) -> String {
-    let said = match parse_json(body) {
-        Ok(Value::String(text)) => Some(text),
-        Ok(value) => {
-            let places = ["/error/message", "/error", "/message", "/detail", "/detail/0/msg"];
-            places.iter().find_map(|place| value.pointer(place)?.as_str().map(str::to_owned))
-        }
-        Err(_) => {
-            let text = String::from_utf8_lossy(body);
-            (!text.trim_start().starts_with(['<', '{', '['])).then(|| text.into_owned())
-        }
-    };
-    let said = said.unwrap_or_default();
-    let words: String =
-        said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST_WORDS_CHARS).collect();
-    let words = words.trim_end_matches('.');
-    if words.is_empty() { String::new() } else { format!(": {words}") }
 }

@@ -31,6 +31,10 @@ impl Lines {
 
     /// Takes the next bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        // Most of a long line has no end in it, and finding that out is quick.
+        if self.passes_over && !bytes.contains(&b'\n') {
+            return;
+        }
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (content, ends) = part.strip_suffix(b"\n").map_or((part, false), |content| (content, true));
             if !self.passes_over {

@@ -13,7 +13,7 @@ use crate::chat::check_history;
 use crate::error::{Context, Error, Kind, Result};
 use crate::ports::{Llm, ModelProfile, Reply, Request};
 use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
-use crate::text::{head_chars, parse_json};
+use crate::text::{head_chars, parse_json, server_words};
 
 /// A longer answer is none of a model.
 const MOST_ANSWER_BYTES: u64 = 32 << 20;
@@ -66,7 +66,7 @@ impl Ollama {
         let OllamaSettings { endpoint, profile, .. } = &self.settings;
         let model = &profile.model;
         let status = response.status;
-        let words = failure::words_of(&response.body);
+        let words = server_words(&response.body);
         let plain = words.to_lowercase();
         if failure::is_overflow(status, &response.body) {
             return self.too_long(&words);
@@ -133,7 +133,7 @@ impl Llm for Ollama {
             })?;
         match response.status {
             200 => {}
-            404 if failure::words_of(&response.body).contains("not found") => {
+            404 if server_words(&response.body).contains("not found") => {
                 let endpoint = &self.settings.endpoint;
                 return Err(Error::host(format!("`{endpoint}` has no model `{model}`{}", self.names()))
                     .hint(format!("run `ollama pull {model}` there, or set {MODEL_SETTING}")));
@@ -165,8 +165,8 @@ impl Llm for Ollama {
         let answer = parse_json(&response.body).map_err(|error| unusable(&error.to_string()))?;
         if answer.get("error").is_some() {
             return Err(match failure::is_overflow(200, &response.body) {
-                true => self.too_long(&failure::words_of(&response.body)),
-                false => unusable(&format!("an error{}", failure::words_of(&response.body))),
+                true => self.too_long(&server_words(&response.body)),
+                false => unusable(&format!("an error{}", server_words(&response.body))),
             });
         }
         let reply = wire::reply(&answer).ok_or_else(|| unusable("it holds no message"))?;

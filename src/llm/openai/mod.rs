@@ -12,7 +12,7 @@ use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
 use crate::ports::{Llm, ModelProfile, Reply, Request};
 use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
-use crate::text::{Redactor, parse_json};
+use crate::text::{Redactor, parse_json, server_words};
 
 /// A longer answer is none of a model.
 const MOST_ANSWER_BYTES: u64 = 32 << 20;
@@ -74,7 +74,7 @@ impl OpenAi {
 
     /// What the server said, without our key.
     fn words(&self, body: &[u8]) -> String {
-        self.redactor.mask(&failure::words_of(body))
+        self.redactor.mask(&server_words(body))
     }
 
     /// What a refusal means: host, later or task (ARCHITECTURE.md, "Errors"). Source: OpenAI's guide

@@ -2,14 +2,18 @@
 //! the conversation with it, `transport` what carries the words.
 
 mod chatter;
+mod http;
+mod http_refusal;
 mod offer;
 mod result;
 mod schema;
 mod server;
 mod session;
+pub mod sse;
 mod stdio;
-pub mod transport;
+mod transport;
 
+pub use http::Http;
 pub use offer::{budget_warning, specs, tokens};
 pub use result::read as read_result;
 pub use schema::repaired as repaired_schema;

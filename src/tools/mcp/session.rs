@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::chatter::Chatter;
 use super::transport::{Lost, Transport};
-use crate::text::{head, percent_encoded};
+use crate::text::{as_displayed, head, percent_encoded};
 
 /// The version we ask for.
 const PROTOCOL_VERSION: &str = "2025-06-18";
@@ -279,7 +279,7 @@ fn words(error: &Value) -> String {
         (None, Some(code)) => format!("code {code} without a message"),
         (None, None) => error.to_string(),
     };
-    head(&text, LONGEST_REASON_BYTES).to_owned()
+    head(&as_displayed(&text), LONGEST_REASON_BYTES).to_owned()
 }
 
 /// The newest version of ours in the list that comes with a refused version.

@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
                     let items = if any_of.is_empty() { json!({}) } else { json!({ "anyOf": any_of }) };
                     out.insert("items".into(), items);
                 }
-                ("items", Value::Bool(true)) => drop(out.insert("items".into(), json!({}))),
+                ("items", value) if !value.is_object() => drop(out.insert("items".into(), json!({}))),
                 (name, Value::Object(_)) if ONE.contains(&name) => {
                     out.insert(name.into(), self.schema(value));
                 }

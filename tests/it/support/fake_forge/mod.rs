@@ -4,5 +4,6 @@
 
 pub mod faults;
 pub mod git;
+pub mod journal;
 pub mod server;
 pub mod wire;

@@ -50,6 +50,8 @@ impl Hub {
             Gone::No => (user.login.as_str(), user.id, user.kind),
         };
         let url = format!("{}/users/{}", self.api, segment(login));
+        // An App's account has no page of its own.
+        let page = login.strip_suffix("[bot]").map_or_else(|| login.to_owned(), |app| format!("apps/{app}"));
         let mut map = Map::new();
         for (name, tail) in [
             ("url", ""),
@@ -69,7 +71,7 @@ impl Hub {
             map,
             json!({
                 "login": login, "id": id, "node_id": node(id), "avatar_url": format!("{}/avatars/{id}", self.web),
-                "gravatar_id": "", "html_url": format!("{}/{login}", self.web), "type": kind, "site_admin": false,
+                "gravatar_id": "", "html_url": format!("{}/{page}", self.web), "type": kind, "site_admin": false,
             }),
         )
     }

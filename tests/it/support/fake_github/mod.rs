@@ -42,7 +42,7 @@ pub use search::terms;
 pub use state::{Gone, Lock, Logged, Permission};
 
 use super::fake_forge::server::{Act, Server, Service, lock};
-use super::fake_forge::{git, wire};
+use super::fake_forge::{git, journal, wire};
 use state::Hub;
 use table::Call;
 
@@ -261,6 +261,8 @@ fn exchange(shared: &Shared, request: Request) -> Act {
         let date = chrono::DateTime::from_timestamp(now, 0).expect("a time within bounds");
         let date = date.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
         reply = reply.with("date", date).with(media.0, media.1).with("x-github-request-id", id);
+        let prefix = hub.api.strip_prefix(&format!("http://{}", request.header("host").unwrap_or_default()));
+        journal::keep("github", prefix.unwrap_or_default(), &request, &reply, fault.is_some());
     }
     if let Some(logged) = hub.log.get_mut(at) {
         logged.status = Some(reply.status);

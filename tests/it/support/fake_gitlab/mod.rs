@@ -21,9 +21,9 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::fake_forge::faults::{ANY_CALL, Faults, fits};
-use super::fake_forge::git;
 use super::fake_forge::server::{Act, Server, Service, lock};
 use super::fake_forge::wire::{Host, Reply, Request};
+use super::fake_forge::{git, journal};
 
 pub use super::fake_forge::faults::Fault;
 pub use people::Issue;
@@ -193,6 +193,9 @@ fn exchange(shared: &Shared, mut request: Request) -> Act {
     }
     if let Some(logged) = hub.log.get_mut(at) {
         logged.status = Some(reply.status);
+    }
+    if is_api {
+        journal::keep("gitlab", "/api/v4", &request, &reply, fault.is_some());
     }
     let bytes = reply.encode();
     if matches!(fault, Some(Fault::Truncated)) {

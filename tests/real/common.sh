@@ -1,0 +1,77 @@
+# What the checks share; sourced by them. Everything they install or write lies in target/real.
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+REAL=$ROOT/target/real
+CHECK=$(basename "$0")
+source "$ROOT/tests/real/versions.sh"
+cd "$ROOT"
+
+# Ends the check: what it needs is not here, so it says nothing about us.
+skipped() {
+  echo "skipped: $*"
+  exit 77
+}
+
+# Ends the check: we, or they, did something wrong.
+failed() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+# Programs without which the check cannot run.
+need() {
+  local program
+  for program in "$@"; do
+    command -v "$program" >/dev/null || skipped "$program is not installed"
+  done
+}
+
+# npm_packages <package@version> ...: installs them for this check alone; they are in $MODULES afterwards.
+# No script of theirs runs while they are installed.
+npm_packages() {
+  need node npm
+  local place=$REAL/npm-$CHECK
+  MODULES=$place/node_modules
+  [ "$(cat "$place/installed" 2>/dev/null)" = "$*" ] && return
+  rm -rf "$place"
+  mkdir -p "$place"
+  npm install --prefix "$place" --ignore-scripts --no-audit --no-fund --loglevel=error "$@" ||
+    skipped "npm cannot install $*"
+  echo "$*" >"$place/installed"
+}
+
+# python_packages <package==version> ...: the same for Python; their programs are in $BIN afterwards.
+python_packages() {
+  need python3
+  local place=$REAL/python-$CHECK
+  BIN=$place/bin
+  [ "$(cat "$place/installed" 2>/dev/null)" = "$*" ] && return
+  rm -rf "$place"
+  python3 -m venv "$place" || skipped "python3 cannot make a venv"
+  "$BIN/pip" install --quiet --disable-pip-version-check "$@" || skipped "pip cannot install $*"
+  echo "$*" >"$place/installed"
+}
+
+# An empty directory for what the check writes.
+WORK=$REAL/work-$CHECK
+rm -rf "$WORK"
+mkdir -p "$WORK"
+
+# recordings <github|gitlab> [directory ...]: lets our adapter read what ogr has recorded of that forge, and these.
+# Only the source distribution has them; nothing of it is run.
+recordings() {
+  local forge=$1 place=$REAL/ogr
+  shift
+  python_packages "$PYYAML"
+  if [ ! -d "$place/$OGR" ]; then
+    "$BIN/pip" download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$place" "$OGR" ||
+      skipped "pip cannot get $OGR"
+    mkdir -p "$place/$OGR"
+    tar -xzf "$place"/ogr-*.tar.gz -C "$place/$OGR" --strip-components=1
+  fi
+  need cargo
+  cargo build --locked --quiet --example read_forge
+  "$BIN/python" tests/real/replay_recordings.py "$forge" target/debug/examples/read_forge \
+    "$place/$OGR/tests/integration/$forge" "$@" | tee "$WORK/read" || failed "recorded answers we cannot read"
+  echo "good: $(head -n 1 "$WORK/read")"
+}
