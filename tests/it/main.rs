@@ -5,6 +5,7 @@
 mod support;
 
 mod bad_input;
+mod budget;
 mod chat;
 mod cli;
 mod command_executor;
@@ -28,10 +29,12 @@ mod forge_local;
 mod gc;
 mod github;
 mod github_faults;
+mod github_polling;
 mod github_pulls;
 mod github_recorded;
 mod gitlab;
 mod gitlab_faults;
+mod gitlab_polling;
 mod gitlab_requests;
 mod hooks;
 mod hostile;
@@ -56,6 +59,7 @@ mod openai_reach;
 mod openai_replies;
 mod outcomes;
 mod prompts;
+mod quota;
 mod reasoning;
 mod sandbox;
 mod sandbox_git;

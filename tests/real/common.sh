@@ -56,3 +56,22 @@ python_packages() {
 WORK=$REAL/work-$CHECK
 rm -rf "$WORK"
 mkdir -p "$WORK"
+
+# recordings <github|gitlab> [directory ...]: lets our adapter read what ogr has recorded of that forge, and these.
+# Only the source distribution has them; nothing of it is run.
+recordings() {
+  local forge=$1 place=$REAL/ogr
+  shift
+  python_packages "$PYYAML"
+  if [ ! -d "$place/$OGR" ]; then
+    "$BIN/pip" download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$place" "$OGR" ||
+      skipped "pip cannot get $OGR"
+    mkdir -p "$place/$OGR"
+    tar -xzf "$place"/ogr-*.tar.gz -C "$place/$OGR" --strip-components=1
+  fi
+  need cargo
+  cargo build --locked --quiet --example read_forge
+  "$BIN/python" tests/real/replay_recordings.py "$forge" target/debug/examples/read_forge \
+    "$place/$OGR/tests/integration/$forge" "$@" | tee "$WORK/read" || failed "recorded answers we cannot read"
+  echo "good: $(head -n 1 "$WORK/read")"
+}
