@@ -10,6 +10,7 @@ mod chat;
 mod cli;
 mod command_executor;
 mod comment;
+mod companion;
 mod compression;
 mod compression_in_the_loop;
 mod concurrency;
