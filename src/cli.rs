@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::sys::launcher::EXEC_SUBCOMMAND;
 
 pub use help::HELP;
-use help::{DEMO_HELP, GC_HELP, SHOW_HELP, STATUS_HELP};
+use help::{DEMO_HELP, DOCTOR_HELP, GC_HELP, SHOW_HELP, STATUS_HELP};
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,6 +20,11 @@ pub enum Command {
     Run(Mode),
     /// Show where every task stands.
     Status {
+        /// As JSON.
+        json: bool,
+    },
+    /// See whether all is ready for work.
+    Doctor {
         /// As JSON.
         json: bool,
     },
@@ -149,6 +154,7 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
     let (command, most_words, help_text) = match first_word.as_deref() {
         None => (Command::Run(mode.unwrap_or(Mode::Both)), 0, HELP),
         Some("status") => (Command::Status { json }, 1, STATUS_HELP),
+        Some("doctor") => (Command::Doctor { json }, 1, DOCTOR_HELP),
         Some("show") => {
             let task = words.get(1).cloned().unwrap_or_default();
             (Command::Show { task, json, full }, 2, SHOW_HELP)
@@ -164,8 +170,8 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
     if words.len() > most_words {
         return refuse(&format!("`{}` is one argument too many", words[most_words].to_string_lossy()));
     }
-    if json && !matches!(command, Command::Status { .. } | Command::Show { .. }) {
-        return refuse("--json belongs to `status` and `show`");
+    if json && !matches!(command, Command::Status { .. } | Command::Show { .. } | Command::Doctor { .. }) {
+        return refuse("--json belongs to `status`, `show` and `doctor`");
     }
     if full && !matches!(command, Command::Show { .. }) {
         return refuse("--full belongs to `show`");

@@ -138,6 +138,22 @@ impl Error {
         self.0.too_large
     }
 
+    /// What the person can do about it, where that is known.
+    pub fn remedy(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// The sentence with its causes, for the operator.
+    pub fn explained(&self) -> String {
+        let mut text = self.0.sentence.clone();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        text
+    }
+
     /// The sentence alone: safe to show to a person outside.
     pub fn sentence(&self) -> &str {
         &self.0.sentence
@@ -146,18 +162,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.sentence)?;
-        if f.alternate() {
-            let mut cause = std::error::Error::source(self);
-            while let Some(error) = cause {
-                write!(f, ": {error}")?;
-                cause = error.source();
-            }
-            if let Some(hint) = &self.0.hint {
-                write!(f, "\nhint: {hint}")?;
-            }
+        if !f.alternate() {
+            return f.write_str(&self.0.sentence);
         }
-        Ok(())
+        f.write_str(&self.explained())?;
+        self.0.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
     }
 }
 

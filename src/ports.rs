@@ -1,12 +1,18 @@
 //! The ports: what the agent needs from the outside, as traits with their value types. Adapters
 //! implement them; `commands` chooses; nothing else knows which one is behind.
 
+mod finding;
+mod tool_server;
+
 use std::time::Duration;
 
-use crate::chat::{Arguments, Message, Reasoning, Usage};
+use crate::chat::{Message, Reasoning, Usage};
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::task::{TaskId, TaskKey, TaskMessage};
+
+pub use finding::{Finding, FindingState};
+pub use tool_server::{ToolResult, ToolServer, ToolSpec, Trouble};
 
 /// Where people ask for work and read about it.
 ///
@@ -27,6 +33,10 @@ pub trait Forge {
     fn probe(&self) -> Result<()>;
     /// Open items that carry the bot label, as seen now (may be stale, see `item`).
     fn candidates(&self) -> Result<Candidates>;
+    /// Open items that carry the processing label, whoever works on them and whoever is assigned.
+    fn in_work(&self) -> Result<Candidates>;
+    /// Whether the account, its rights and its repositories are fit for work; changes nothing.
+    fn examine(&self) -> Vec<Finding>;
     /// The item as it is now; `None` when it does not exist (any more).
     fn item(&self, key: &TaskKey) -> Result<Option<Item>>;
     /// All comments, oldest first; for a pull or merge request its reviews are among them.
@@ -48,6 +58,8 @@ pub trait Forge {
     fn find_pull_request(&self, key: &TaskKey, branch: &str) -> Result<Option<PullRequest>>;
     /// Opens a pull request; not idempotent. `None` when the forge has no such thing.
     fn open_pull_request(&self, key: &TaskKey, request: &NewPullRequest) -> Result<Option<PullRequest>>;
+    /// Asks `login` to review a pull request of the item's repository; asking again is fine.
+    fn request_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()>;
 }
 
 /// What a look for work found.
@@ -200,8 +212,12 @@ pub struct Credential {
 /// A pull or merge request as the forge reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
+    /// Its number in the repository.
+    pub number: u64,
     /// Where a person finds it.
     pub url: String,
+    /// Logins of those asked for a review.
+    pub reviewers: Vec<String>,
     /// Open, closed, merged.
     pub state: ItemState,
 }
@@ -309,52 +325,6 @@ pub struct RawToolCall {
     pub arguments: Option<serde_json::Value>,
     /// What the server wants back with the call (`extra_content`).
     pub extra: Option<serde_json::Value>,
-}
-
-/// A tool as the model sees it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolSpec {
-    /// Name on the wire; unique in the toolbox.
-    pub wire_name: String,
-    /// What it does, for the model.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub schema: serde_json::Value,
-}
-
-/// One server of tools: built in, or an MCP server.
-pub trait ToolServer {
-    /// Its name (`text-editor`).
-    fn name(&self) -> &str;
-    /// Its tools; `wire_name` holds the bare tool name here, the toolbox makes it unique.
-    fn tools(&self) -> Vec<ToolSpec>;
-    /// Runs one tool. Failing is a result for the model, never an error of ours.
-    fn call(&mut self, tool: &str, arguments: &Arguments) -> ToolResult;
-}
-
-/// What a tool call gave.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolResult {
-    /// Text for the model.
-    pub text: String,
-    /// All of it, where `text` shows less; for a file beside the history.
-    pub whole: Option<String>,
-    /// Whether the tool failed.
-    pub is_error: bool,
-    /// Exit code, where a command ran to its end.
-    pub exit_code: Option<i32>,
-}
-
-impl ToolResult {
-    /// A result that worked.
-    pub fn good(text: impl Into<String>) -> Self {
-        Self { text: text.into(), whole: None, is_error: false, exit_code: None }
-    }
-
-    /// A failure, with what the model can do about it.
-    pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), whole: None, is_error: true, exit_code: None }
-    }
 }
 
 /// Where tasks wait. Every call leaves an entry in exactly one state.

@@ -16,6 +16,10 @@ pub enum Prompt {
     CommandsAvailable,
     /// Part of the standing orders: they cannot.
     CommandsMissing,
+    /// Part of the standing orders: what the person the task is for wants in all of his tasks.
+    UserOrders,
+    /// Part of the standing orders: a server of tools is not there.
+    ServerMissing,
     /// Part of the standing orders: the work goes to the branch of a pull request.
     PullRequestNote,
     /// The first user message.
@@ -66,6 +70,8 @@ pub enum Prompt {
     CommentPlan,
     /// Part of the task: what an earlier task reported.
     EarlierTask,
+    /// What `doctor` asks of a model, to see whether it calls a tool.
+    TryOut,
     /// One-line facts of comments, by name.
     Facts,
 }
@@ -82,6 +88,8 @@ prompts! {
     System "system.md" ["commands_note", "branch", "change_note", "fence"],
     CommandsAvailable "commands_available.md" ["tool"],
     CommandsMissing "commands_missing.md" [],
+    UserOrders "user_orders.md" ["orders"],
+    ServerMissing "server_missing.md" ["server", "reason"],
     PullRequestNote "pull_request_note.md" ["base"],
     Task "task.md" ["task_json"],
     Reminder "reminder.md" [],
@@ -107,9 +115,10 @@ prompts! {
     CommentInherited "comment_inherited.md" ["uuid"],
     CommentPlan "comment_plan.md" ["plan"],
     EarlierTask "earlier_task.md" [],
+    TryOut "try_out.md" ["tool"],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
-        "prompt_tokens", "completion_tokens", "duration", "uuid"
+        "prompt_tokens", "completion_tokens", "duration", "uuid", "server"
     ],
 }
 
@@ -221,6 +230,7 @@ fn check(prompt: Prompt, text: &str, allowed: &[&str]) -> Result<(), String> {
         Prompt::SummaryRequest => "conversation",
         Prompt::SummaryNote => "summary",
         Prompt::JsonProtocol => "tools",
+        Prompt::UserOrders => "orders",
         _ => return Ok(()),
     };
     if !found.contains(&needed) {

@@ -9,6 +9,7 @@ there is to do and ends.
 Usage: coding-agent [--mode producer|consumer] [OPTIONS]
        coding-agent status [--json] [OPTIONS]
        coding-agent show TASK [--full] [--json] [OPTIONS]
+       coding-agent doctor [--json] [OPTIONS]
        coding-agent gc [--dry-run | --rebuild-db] [OPTIONS]
        coding-agent demo [DIR]
 
@@ -16,6 +17,7 @@ Commands:
   (none)   Look for labelled issues and pull requests, then work on all that wait.
   status   Show the tasks that wait, run, are put off, or ended last, and what they cost.
   show     Show what happened in one task: conversation, tool calls, ending, cost.
+  doctor   See whether all is ready for work. Start here, before the first timer.
   gc       Remove finished tasks' files after cleanup_days. Runs by itself once a day.
   demo     Show the whole job, offline, on a small repository made in DIR (default: demo).
 
@@ -41,12 +43,32 @@ Exit codes:
 pub const STATUS_HELP: &str = "\
 Shows where every task stands: waiting, running, put off (with the time), given up, unreadable,
 paused, and those that ended last; below each what its model calls cost so far. Reads files only
-and changes nothing. `coding-agent show UUID` shows one task.
+and changes nothing. `coding-agent show UUID` shows one task. Items that carry the processing label
+and have no task here are named by `coding-agent doctor`, which asks the forge.
 
 Usage: coding-agent status [--json] [--config FILE]
 
 Options:
   --json   One JSON object instead of text, with totals per day, user and repository.
+";
+
+/// Help of `doctor`.
+pub const DOCTOR_HELP: &str = "\
+Looks at everything the agent needs and says what it finds, a line for each thing, with what to do
+where it is not good: configuration, directories and their file system, git, the sandbox, the forge
+with token, repositories and labels, the model and whether it calls tools. Changes nothing, here or
+elsewhere; files it tries locks with are gone at once. The model gets one tiny request, which costs
+a few hundred tokens. A step waits ten seconds for a server, the model's answer two minutes.
+
+Usage: coding-agent doctor [--json] [--config FILE]
+
+Options:
+  --json   One JSON object instead of text.
+
+Exit codes:
+  0   all is ready
+  1   it works, but something could be better
+  78  it cannot work as it is
 ";
 
 /// Help of `show`.

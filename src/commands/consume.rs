@@ -2,13 +2,17 @@
 
 use std::cell::RefCell;
 
+use super::models;
 use super::sandbox::sandbox;
 use super::setup::Setup;
-use crate::config::QueueBackend;
+use super::task_tools::TaskTools;
+use super::user_config;
+use crate::budget::Account;
+use crate::config::{Config, QueueBackend};
 use crate::context::{Hooks, OutcomeFile, TaskContext};
 use crate::error::{Exit, Result};
-use crate::handler::TaskHandler;
-use crate::llm::{Ledger, Retrying};
+use crate::handler::{Settings, TaskHandler};
+use crate::llm::{Budgeted, Ledger, Retrying};
 use crate::ports::{Llm, TaskQueue};
 use crate::sys::{file, signal};
 use crate::task::Outcome;
@@ -31,6 +35,12 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
         log::info!("no task is waiting");
         return Ok(Exit::Done);
     }
+    // A claim needs both, and would only be parked again.
+    let accounts = [setup.forge_account(), setup.model_account(&setup.config)];
+    if let Some(wait) = accounts.iter().flatten().find_map(Account::wait) {
+        log::info!("what waits stays queued: {wait}");
+        return Ok(Exit::Parked);
+    }
     // Probed before the first claim: what is wrong with this host must not cost a task an attempt.
     let mut workspace_settings = setup.workspace_settings()?;
     let git_version = workspace::check_installed(&workspace_settings)?;
@@ -39,11 +49,15 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     workspace_settings.sandbox = sandbox.clone();
     file::create_dir(setup.contexts.base_dir())?;
     let forge = setup.forge()?;
-    let tools = setup.tools(sandbox);
     let db = RefCell::new(setup.db());
-    let mut llm = Ledger::new(Retrying::new(setup.llm()?), &db);
+    let tried = |llm: Box<dyn Llm>, config: &Config| {
+        let account = setup.model_account(config).unwrap_or_else(Account::kept_nowhere);
+        Ledger::new(Budgeted::new(Retrying::new(llm), account), &db)
+    };
+    let mut llm = tried(models::model(&setup.config)?, &setup.config);
     llm.probe()?;
-    let settings = setup.handler_settings(llm.model().context_tokens, workspace_settings);
+    let tools = TaskTools::new(&setup.config, &setup.redactor, sandbox, llm.model().context_tokens);
+    let settings = setup.handler_settings(&setup.config, llm.model().context_tokens, workspace_settings.clone());
     let mut hooks = Hooks::default();
     let row = |context: &TaskContext, outcome: &OutcomeFile| {
         let Outcome { kind, reason, .. } = &outcome.outcome;
@@ -53,17 +67,6 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     };
     hooks.on_completion("the row in tasks.db", row);
     hooks.on_stop("the row in tasks.db", row);
-    let mut handler = TaskHandler {
-        forge,
-        llm: &mut llm,
-        tools: &tools,
-        contexts: &setup.contexts,
-        db: &db,
-        hooks: &hooks,
-        prompts: &setup.prompts,
-        redactor: &setup.redactor,
-        settings: &settings,
-    };
     let mut exit = Exit::Done;
     loop {
         if signal::termination_requested() {
@@ -76,6 +79,25 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
             break;
         }
         let Some(claim) = queue.claim()? else { break };
+        // Made for this claim and gone with it: nothing of one user reaches the next task.
+        let own = user_config::for_task(&setup.config, &claim.message, llm.model(), &setup.redactor);
+        let own_settings = own.as_ref().map(|own| {
+            let window_tokens = own.llm.as_ref().map_or(llm.model(), |llm| llm.model()).context_tokens;
+            let settings = setup.handler_settings(&own.config, window_tokens, workspace_settings.clone());
+            Settings { user_orders: own.orders.clone(), ..settings }
+        });
+        let mut own_llm = own.and_then(|own| Some(tried(own.llm?, &own.config)));
+        let mut handler = TaskHandler {
+            forge,
+            llm: own_llm.as_mut().unwrap_or(&mut llm),
+            tools: &tools,
+            contexts: &setup.contexts,
+            db: &db,
+            hooks: &hooks,
+            prompts: &setup.prompts,
+            redactor: &setup.redactor,
+            settings: own_settings.as_ref().unwrap_or(&settings),
+        };
         let handled = handler.handle(queue, claim)?;
         exit = exit.worse(handled.exit);
         if handled.ends_pass {

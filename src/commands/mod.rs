@@ -2,13 +2,18 @@
 
 mod consume;
 mod demo;
+mod doctor;
 mod figures;
+mod forges;
 mod gc;
+mod models;
 mod produce;
 mod sandbox;
 mod setup;
 mod show;
 mod status;
+mod task_tools;
+mod user_config;
 
 use crate::cli::{Command, Invocation, Mode};
 use crate::config::Config;
@@ -35,6 +40,7 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             print(&redactor.mask(&status::status(&config, *json)?));
             Ok(Exit::Done)
         }
+        Command::Doctor { json } => doctor::doctor(invocation.config.as_deref(), *json),
         Command::Show { task, json, full } => {
             let (config, redactor) = load(invocation)?;
             show::show(&config, &redactor, task, show::Form { json: *json, full: *full })
@@ -58,6 +64,7 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             logging::start(&log, &redactor)?;
             let setup = Setup::new(config, redactor)?;
             let exit = work(&setup, *mode);
+            setup.save_budget(false);
             gc::gc_when_due(&setup.config);
             exit
         }

@@ -36,7 +36,11 @@ pub fn sandbox(config: &Config) -> Result<Option<Bubblewrap>> {
     }
 }
 
-fn find(config: &Config) -> Result<Bubblewrap> {
+/// Bubblewrap as it is used here, tried out.
+///
+/// # Errors
+/// `Kind::Host` with the reason and what to do, where it does not work or would show too much.
+pub fn find(config: &Config) -> Result<Bubblewrap> {
     let read_only: Vec<PathBuf> = config.command_executor.read_only_paths.iter().map(PathBuf::from).collect();
     let sandbox = Bubblewrap::probe(std::env::var_os("PATH"), &read_only, &CHECK)?;
     for visible in sandbox.visible() {

@@ -186,6 +186,9 @@ fn addresses(c: &Config) -> Checked {
         root(key, address)?;
     }
     let api = &c.user_config_api;
+    ensure(!api.enabled || !api.url.trim().is_empty(), "user_config_api.url", || {
+        "is not set, but `user_config_api.enabled` is true; allowed: the address of the API".to_owned()
+    })?;
     if !api.url.trim().is_empty() { root("user_config_api.url", &api.url) } else { Ok(()) }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::{McpServer, Secret};
 
@@ -18,6 +19,20 @@ pub(super) trait Field: Sized {
 
     /// Adds what must never show up in a text.
     fn secrets<'a>(&'a self, _found: &mut Vec<&'a str>) {}
+
+    /// Puts `value`, JSON from outside, in the place of what is there; a section takes single keys. Null
+    /// and blank text change nothing. `key` is the dotted name for the complaint, which shows no value.
+    fn overlay(&mut self, key: &str, value: Value) -> Result<(), String> {
+        if value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty()) {
+            return Ok(());
+        }
+        match Self::read(value) {
+            Ok(Some(new)) => *self = new,
+            Ok(None) => {}
+            Err(_) => return Err(format!("`{key}` is of the wrong type, or none of the choices")),
+        }
+        Ok(())
+    }
 }
 
 /// Reads text as it is written; `None` is `null`.
@@ -195,6 +210,22 @@ macro_rules! section {
 
             fn secrets<'a>(&'a self, found: &mut Vec<&'a str>) {
                 $( $crate::config::field::Field::secrets(&self.$key, found); )+
+            }
+
+            fn overlay(&mut self, key: &str, value: serde_json::Value) -> Result<(), String> {
+                let fields = match value {
+                    serde_json::Value::Null => return Ok(()),
+                    serde_json::Value::Object(fields) => fields,
+                    _ => return Err(format!("`{key}` is no section with keys")),
+                };
+                for (name, value) in fields {
+                    let full = format!("{key}.{name}");
+                    match name.as_str() {
+                        $( stringify!($key) => $crate::config::field::Field::overlay(&mut self.$key, &full, value)?, )+
+                        _ => return Err(format!("there is no key `{full}`")),
+                    }
+                }
+                Ok(())
             }
         }
     };

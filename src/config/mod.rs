@@ -7,6 +7,7 @@ mod choices;
 mod environment;
 mod field;
 mod nearest;
+mod overlay;
 mod secret;
 mod shell_words;
 mod source;
@@ -41,6 +42,12 @@ impl Config {
     /// Where the database is: as configured, else beside the contexts.
     pub fn database_path(&self) -> PathBuf {
         self.database.sqlite_path().unwrap_or_else(|| self.context_storage.base_dir.join("tasks.db"))
+    }
+
+    /// The file that [`Config::load`] reads; `None` where the environment alone counts.
+    pub fn file_in_use(path: Option<&Path>, env: Lookup<'_>) -> Option<PathBuf> {
+        let named = path.map(Path::to_path_buf).or_else(|| environment::value(env, "CONFIG_FILE").map(PathBuf::from));
+        named.or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists()))
     }
 
     /// The configuration to work with: as `read`, and without anything this version cannot do.

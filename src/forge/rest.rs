@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
-use crate::ports::COMMENT_MARK;
+use crate::ports::{COMMENT_MARK, Finding};
 use crate::sys::http::origin;
 use crate::sys::{clock, signal};
 
@@ -14,6 +14,10 @@ pub const TRIES: u32 = 4;
 pub const MOST_BODY_BYTES: u64 = 64 << 20;
 /// Pages of one list; with 100 items each nobody has more.
 pub const MOST_PAGES: usize = 1000;
+/// A server that names a later time is asked again after this all the same.
+pub const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
+/// How long the answer to "who am I" holds; a refused token ends it.
+pub const IDENTITY_GOOD_FOR_MS: u64 = 24 * 3_600_000;
 /// A longer wait ends the pass instead.
 const LONGEST_SLEEP_MS: u64 = 60_000;
 /// Tries of a write that is looked up in between.
@@ -100,4 +104,40 @@ pub fn elsewhere(what: &str, url: &str) -> Error {
 pub fn path_of(url: &str) -> &str {
     let path = &url[origin(url).len()..];
     path.split('?').next().unwrap_or(path)
+}
+
+/// What to do about a passing fault.
+pub const LATER: &str = "try again later";
+/// Repositories that are looked at one by one when the surroundings are examined.
+pub const MOST_EXAMINED: usize = 30;
+/// A token that expires within this time is worth a word.
+const EXPIRES_SOON_MS: u64 = 30 * 24 * 3_600_000;
+
+/// That some of `count` repositories were not looked at.
+pub fn left_out(count: usize) -> Option<Finding> {
+    let more = count.checked_sub(MOST_EXAMINED).filter(|more| *more > 0)?;
+    Some(Finding::skipped("other repositories", format!("{more} more are not looked at here")))
+}
+
+/// A token that is good otherwise, with its end, in milliseconds since the epoch.
+pub fn expiry(name: &str, about: String, until_ms: Option<u64>, remedy: &str) -> Finding {
+    let Some(until_ms) = until_ms else { return Finding::good(name, about) };
+    let left_ms = until_ms.saturating_sub(clock::now_ms());
+    let day = clock::rfc3339(until_ms).chars().take(10).collect::<String>();
+    if left_ms < EXPIRES_SOON_MS {
+        return Finding::warning(name, format!("{about}; it expires in {} days", left_ms / (24 * 3_600_000)), remedy);
+    }
+    Finding::good(name, format!("{about}; it expires on {day}"))
+}
+
+/// What is left of a rate limit, by the headers `limit`, `remaining` and `reset`; `None` where there is none.
+pub fn rate_limit<'a>(name: &str, header: impl Fn(&str) -> Option<&'a str>) -> Option<Finding> {
+    let number = |what: &str| header(what)?.trim().parse::<u64>().ok();
+    let (limit, left) = (number("limit")?, number("remaining")?);
+    let until = number("reset").map(|seconds| format!(" until {}", clock::rfc3339(seconds.saturating_mul(1000))));
+    let finding = format!("{left} of {limit} requests are left{}", until.unwrap_or_default());
+    if left < limit / 10 {
+        return Some(Finding::warning(name, finding, "see what else uses this token; start the agent less often"));
+    }
+    Some(Finding::good(name, finding))
 }

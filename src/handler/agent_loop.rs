@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::compaction::Compaction;
 use super::error_limits::ErrorLimits;
 use super::json_protocol::{self, Protocol};
-use super::next_step::{NO_ANSWER, NextStep, cut_text, next_step, next_step_by_calls};
+use super::next_step::{NO_ANSWER, NextStep, cut_text};
 use super::reply::{self, Fate, PreparedCall};
 use super::say::say;
 use crate::chat::{Arguments, Message, Reasoning, Role, ToolCall, estimate_tokens, within_tokens};
@@ -66,11 +66,7 @@ impl AgentLoop<'_, '_> {
         // Calls found without a result were begun by a process that died: they are never run by us again.
         let mut fresh: Vec<PreparedCall> = Vec::new();
         loop {
-            let step = match self.protocol {
-                Protocol::Native => next_step(self.context.messages.current()),
-                Protocol::Json => next_step_by_calls(self.context.messages.current()),
-            };
-            match step {
+            match self.protocol.next_step(self.context.messages.current()) {
                 NextStep::Finish(outcome, unanswered) => {
                     if let Some(call) = unanswered {
                         self.answer(&call, &self.prompts.render(Prompt::FinishAccepted, &[]))?;
@@ -91,6 +87,9 @@ impl AgentLoop<'_, '_> {
                     let directive = self.control.checkpoint()?;
                     if directive != Directive::Continue {
                         return Ok(LoopEnd::Directive(directive));
+                    }
+                    if let Some(reason) = self.missing_requirement() {
+                        return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
                     }
                     let turns = self.context.messages.count_replies();
                     if turns >= self.max_turns {
@@ -114,6 +113,16 @@ impl AgentLoop<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Why the task cannot go on for want of a server of tools, as the reason of its failure.
+    fn missing_requirement(&self) -> Option<String> {
+        let (server, trouble) = self.toolbox.troubles().into_iter().find(|(_, trouble)| trouble.is_fatal)?;
+        let why = trouble.why;
+        Some(format!(
+            "the MCP server `{server}`, which is required here, is not available: {why}; whoever runs the agent can \
+             mend it or set `required: false` in `mcp_servers`"
+        ))
     }
 
     fn last_text(&self) -> &str {

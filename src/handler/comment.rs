@@ -143,7 +143,9 @@ impl CommentFacts<'_> {
     fn facts(&self) -> Vec<String> {
         let mut facts = Vec::new();
         if let Some(url) = &self.outcome.pr_url {
-            facts.push(self.prompts.fact("pull_request", &[("url", url)]));
+            facts.push(
+                self.prompts.fact("change", &[("what", self.context.metadata.message.key.change_word()), ("url", url)]),
+            );
         }
         let mut commands = self.context.tools.recent_commands().peekable();
         match (self.has_commands, commands.peek().is_some()) {

@@ -155,8 +155,8 @@ impl Run<'_> {
         if workspace.is_change() && kind != OutcomeKind::Completed {
             // People work on that branch; what is half done is not for it. A paused task goes on here.
             if kind != OutcomeKind::Paused {
-                let reason = "only finished work goes to the branch of a pull request";
-                self.outcome.refusals.insert(0, reason.to_owned());
+                let what = self.context.metadata.message.key.change_word();
+                self.outcome.refusals.insert(0, format!("only finished work goes to the branch of a {what}"));
                 self.keep_patch(workspace, &sha)?;
             }
             return Ok(());
@@ -249,8 +249,26 @@ impl Run<'_> {
                 )?
             }
         };
+        if let Some(opened) = &opened {
+            self.ask_for_review(opened)?;
+        }
         self.outcome.pr_url = opened.map(|opened| opened.url);
         Ok(())
+    }
+
+    /// Whoever wanted the work is asked to look at it, where nobody is yet. The request is good without.
+    fn ask_for_review(&self, pull: &PullRequest) -> Result<()> {
+        let (forge, key) = (self.finisher.forge, &self.context.metadata.message.key);
+        let person = self.finisher.item.and_then(|item| item.requester(forge.bot_login()));
+        let Some(person) = person.filter(|_| pull.reviewers.is_empty()) else { return Ok(()) };
+        let asked = if forge.may_write(key, person)? { forge.request_review(key, pull, person) } else { Ok(()) };
+        match asked {
+            Err(error) if error.kind() == Kind::Task => {
+                log::info!("{key}: {error}");
+                Ok(())
+            }
+            asked => asked,
+        }
     }
 
     /// What a later task of the same item, or a person, should know of this one: facts, the model's
@@ -263,7 +281,8 @@ impl Run<'_> {
         lines.extend(self.finisher.item.map(|item| format!("Title: {}", first_line(&item.title))));
         lines.extend((!outcome.reason.is_empty()).then(|| format!("Reason: {}", outcome.reason)));
         lines.extend(self.outcome.branch.as_ref().map(|branch| format!("Branch: {branch}")));
-        lines.extend(self.outcome.pr_url.as_ref().map(|url| format!("Pull request: {url}")));
+        let what = self.context.metadata.message.key.change_word();
+        lines.extend(self.outcome.pr_url.as_ref().map(|url| format!("The {what} is {url}")));
         for command in self.context.tools.recent_commands() {
             lines.push(format!("Command (exit code {}): {}", command.exit_code, first_line(&command.command)));
         }

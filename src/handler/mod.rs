@@ -19,7 +19,9 @@ mod workplace;
 pub use arguments::normalise;
 pub use comment::{CommentFacts, marker};
 pub use error_limits::ErrorLimits;
-pub use json_protocol::{Protocol, Said, parse as parse_json_answer};
+pub use json_protocol::{
+    Protocol, Said, parse as parse_json_answer, read as read_json_answer, rendered as rendered_for_json,
+};
 pub use next_step::{NO_ANSWER, NextStep, cut_text, next_step};
 pub use prepare::{is_wanted, prepare};
 pub use reply::{Fate, Prepared, PreparedCall, prepare as prepare_reply};

@@ -1,5 +1,6 @@
 //! What comes next, read from the history alone: so a resumed task needs no code of its own. Pure.
 
+use super::json_protocol::Protocol;
 use crate::chat::{Message, Role, ToolCall};
 use crate::task::Outcome;
 use crate::tools::finish;
@@ -32,8 +33,18 @@ pub fn is_cut_text(content: &str) -> bool {
     content.ends_with(CUT_MARK)
 }
 
+impl Protocol {
+    /// Reads the next step from a history.
+    pub fn next_step(self, history: &[Message]) -> NextStep {
+        match self {
+            Self::Native => next_step(history),
+            Self::Json => next_step_by_calls(history),
+        }
+    }
+}
+
 /// As [`next_step`], where only a call ends a task: text is never taken for an end.
-pub fn next_step_by_calls(history: &[Message]) -> NextStep {
+fn next_step_by_calls(history: &[Message]) -> NextStep {
     let is_text =
         || history.iter().rfind(|message| message.role == Role::Assistant).is_some_and(|m| m.tool_calls.is_empty());
     match next_step(history) {

@@ -16,22 +16,29 @@ const CHANGES_BYTES: usize = 6_000;
 /// Most bytes of the difference that a remark is shown with; its end is what the remark is about.
 const HUNK_BYTES: usize = 2_000;
 
-/// The standing orders. `command_tool` is the wire name of the tool that runs commands, if there is one.
-pub fn system_prompt(prompts: &Prompts, workspace: &Workspace, command_tool: Option<&str>, fence: &str) -> String {
-    let commands_note = match command_tool {
-        Some(tool) => prompts.render(Prompt::CommandsAvailable, &[("tool", tool)]),
-        None => prompts.render(Prompt::CommandsMissing, &[]),
-    };
+/// The standing orders. `tools_note` says which tools there are beyond the usual, and which are missing;
+/// `user_orders` is what the person the task is for wants in all of his tasks.
+pub fn system_prompt(
+    prompts: &Prompts,
+    workspace: &Workspace,
+    tools_note: &str,
+    user_orders: Option<&str>,
+    fence: &str,
+) -> String {
     let change_note = workspace
         .base_in_tree()
         .map_or_else(String::new, |base| format!(" {}", prompts.render(Prompt::PullRequestNote, &[("base", &base)])));
     let values = [
-        ("commands_note", commands_note.as_str()),
+        ("commands_note", tools_note),
         ("branch", workspace.branch()),
         ("change_note", &change_note),
         ("fence", fence),
     ];
-    prompts.render(Prompt::System, &values)
+    let orders = prompts.render(Prompt::System, &values);
+    match user_orders {
+        Some(wishes) => format!("{orders}\n\n{}", prompts.render(Prompt::UserOrders, &[("orders", wishes.trim())])),
+        None => orders,
+    }
 }
 
 /// The task: what is asked for, and what was said about it.

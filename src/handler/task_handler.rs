@@ -46,6 +46,8 @@ pub struct Settings {
     pub pause_signal: Option<PathBuf>,
     /// Stop a task when the bot is unassigned.
     pub stops_when_unassigned: bool,
+    /// What the person the task is for wants in every task; stands below the standing orders.
+    pub user_orders: Option<String>,
     /// Repositories of tasks.
     pub workspace: workspace::Settings,
 }
@@ -201,7 +203,7 @@ impl TaskHandler<'_> {
                 if let Some(decided) = OutcomeFile::load(context.dir())? {
                     return self.apply(context, decided, None);
                 }
-                return self.finish(context, Outcome::failed(error.sentence()), None);
+                return self.finish(context, Outcome::failed(error.sentence()), Vec::new(), None);
             }
             item => item?,
         };
@@ -217,7 +219,8 @@ impl TaskHandler<'_> {
             log::info!("{key}: decided before ({}); only finishing goes on", decided.outcome.kind.name());
             return self.apply(context, decided, item.as_ref());
         }
-        let outcome = match self.outcome(queue, claim, &mut context, place, item.as_ref()) {
+        let mut notes = Vec::new();
+        let outcome = match self.outcome(queue, claim, &mut context, place, item.as_ref(), &mut notes) {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return Ok(End::Directive),
             Err(error) if error.kind() == Kind::Task => {
@@ -232,7 +235,7 @@ impl TaskHandler<'_> {
             }
             Err(error) => return Err(error),
         };
-        self.finish(context, outcome, item.as_ref())
+        self.finish(context, outcome, notes, item.as_ref())
     }
 
     /// Whether work on a fresh task should begin; takes the item in hand where a producer died
@@ -273,7 +276,7 @@ impl TaskHandler<'_> {
         Ok(context)
     }
 
-    /// The work itself; `None` when we were asked to end.
+    /// The work itself; `None` when we were asked to end. Adds facts for the final comment to `notes`.
     fn outcome(
         &mut self,
         queue: &mut dyn TaskQueue,
@@ -281,6 +284,7 @@ impl TaskHandler<'_> {
         context: &mut TaskContext,
         place: Place,
         item: Option<&Item>,
+        notes: &mut Vec<String>,
     ) -> Result<Option<Outcome>> {
         let key = claim.message.key.clone();
         if claim.exhausted {
@@ -302,7 +306,8 @@ impl TaskHandler<'_> {
             Protocol::Native => command_tool,
             Protocol::Json => command_tool.map(|tool| toolbox.slash_name(&tool)),
         };
-        self.open_conversation(context, item, &workspace, command_tool.as_deref())?;
+        let tools_note = self.tools_note(&toolbox, command_tool.as_deref());
+        self.open_conversation(context, item, &workspace, &tools_note)?;
         self.tell_inheritance(context)?;
         if made_again {
             self.tell_made_again(context, &workspace)?;
@@ -324,7 +329,11 @@ impl TaskHandler<'_> {
             compression: self.settings.compression,
             on_turn: &mut || queue.turn_completed(claim),
         }
-        .run()?;
+        .run();
+        notes.extend(self.facts_of_missing_tools(&toolbox));
+        // Its servers end before anything happens to the tree.
+        drop(toolbox);
+        let end = end?;
         // What was closed while the model worked gets no pull request.
         let end = match end {
             LoopEnd::Outcome(outcome) if outcome.kind == OutcomeKind::Completed => match control.final_checkpoint()? {
@@ -344,11 +353,12 @@ impl TaskHandler<'_> {
         })
     }
 
-    fn finish(&self, context: TaskContext, outcome: Outcome, item: Option<&Item>) -> Result<End> {
+    fn finish(&self, context: TaskContext, outcome: Outcome, notes: Vec<String>, item: Option<&Item>) -> Result<End> {
         let fit = |text: &str| self.redactor.mask(&without_controls(text));
         let outcome = Outcome { kind: outcome.kind, reason: fit(&outcome.reason), summary: fit(&outcome.summary) };
         let name = comment::name(outcome.kind, context.metadata.resumes);
-        let decided = OutcomeFile::new(outcome, name);
+        let notes = notes.iter().map(|note| fit(note)).collect();
+        let decided = OutcomeFile { notes, ..OutcomeFile::new(outcome, name) };
         // From here on the decision stands: it is on the disk before anything outside changes.
         decided.save(context.dir())?;
         fault::point("finish.decided");

@@ -2,14 +2,16 @@
 //! beginning of its conversation.
 
 use super::task_handler::TaskHandler;
-use super::{NextStep, comment, next_step, opening};
+use super::{NextStep, comment, opening};
 use crate::chat::{Message, Role};
 use crate::context::{InheritanceContext, TaskContext};
 use crate::error::{Kind, Result};
-use crate::ports::{Item, ItemState};
+use crate::ports::{Item, ItemState, Trouble};
 use crate::prompts::Prompt;
 use crate::sys::fault;
 use crate::task::{TaskId, TaskKey};
+use crate::text::{inline_code, visible};
+use crate::tools::Toolbox;
 use crate::workspace::{Workspace, ref_segment};
 
 impl TaskHandler<'_> {
@@ -36,7 +38,7 @@ impl TaskHandler<'_> {
     /// Tells the model that its tree was cloned again, where the history takes it.
     pub(super) fn tell_made_again(&self, context: &mut TaskContext, workspace: &Workspace) -> Result<()> {
         let note = self.prompts.render(Prompt::WorkTreeMadeAgain, &[]);
-        match next_step(context.messages.current()) {
+        match self.settings.protocol.next_step(context.messages.current()) {
             // It has ended its work; the work is gone, and that is told when it is taken in.
             NextStep::Finish(..) => return Ok(()),
             NextStep::Answer(calls) => {
@@ -52,18 +54,43 @@ impl TaskHandler<'_> {
         workspace.told_made_again()
     }
 
+    /// What the standing orders say about tools: whether commands can be run, and what is missing.
+    pub(super) fn tools_note(&self, toolbox: &Toolbox, command_tool: Option<&str>) -> String {
+        let commands = match command_tool {
+            Some(tool) => self.prompts.render(Prompt::CommandsAvailable, &[("tool", tool)]),
+            None => self.prompts.render(Prompt::CommandsMissing, &[]),
+        };
+        let missing = toolbox.troubles().into_iter().map(|(server, trouble)| {
+            let why = self.redactor.mask(&visible(&trouble.why));
+            self.prompts.render(Prompt::ServerMissing, &[("server", server), ("reason", &why)])
+        });
+        std::iter::once(commands).chain(missing).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Facts for the final comment about servers of tools that were not there, or not to the end.
+    pub(super) fn facts_of_missing_tools(&self, toolbox: &Toolbox) -> Vec<String> {
+        let fact = |(server, trouble): (&str, Trouble)| {
+            let (server, reason) = (inline_code(server), inline_code(&trouble.why));
+            self.prompts.fact("server_missing", &[("server", &server), ("reason", &reason)])
+        };
+        // A fatal one is the reason of the failure already.
+        toolbox.troubles().into_iter().filter(|(_, trouble)| !trouble.is_fatal).map(fact).collect()
+    }
+
     /// Standing orders and the task, unless they are there.
     pub(super) fn open_conversation(
         &self,
         context: &mut TaskContext,
         item: &Item,
         workspace: &Workspace,
-        command_tool: Option<&str>,
+        tools_note: &str,
     ) -> Result<()> {
         let fence = context.metadata.fence.clone();
         // By count, since a process can die between the two.
         if context.messages.count_messages() == 0 {
-            let system = opening::system_prompt(self.prompts, workspace, command_tool, &fence);
+            let wishes = self.settings.user_orders.as_deref();
+            let system = opening::system_prompt(self.prompts, workspace, tools_note, wishes, &fence);
+            let system = self.redactor.mask(&system);
             context.messages.add(Message::text(Role::System, system), None)?;
         }
         if context.messages.count_messages() == 1 {

@@ -3,7 +3,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,6 +31,7 @@ pub struct HttpSettings<'a> {
 #[derive(Debug)]
 pub struct HttpClient {
     agent: ureq::Agent,
+    timeout: Option<Duration>,
 }
 
 /// One request.
@@ -68,6 +69,60 @@ impl HttpResponse {
     }
 }
 
+/// An answer whose body is read as it comes. Dropped before its end, it ends the connection.
+pub struct HttpStream {
+    /// Status code.
+    pub status: u16,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Where the answer comes from, after redirects.
+    pub url: String,
+    body: ureq::BodyReader<'static>,
+    /// What the body may still have.
+    bytes_left: u64,
+    most_body_bytes: u64,
+}
+
+impl HttpStream {
+    /// The first header of that name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Waits for the next bytes of the body, but not beyond the deadline; 0 = it has ended.
+    ///
+    /// # Errors
+    /// `Kind::Task` when the body is too long, else `Kind::Later`. Afterwards nothing more comes.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let host = origin(&self.url);
+        let count = self.body.read(buffer).map_err(|error| match error.downcast::<ureq::Error>() {
+            Ok(timeout @ ureq::Error::Timeout(_)) => failure(host, timeout),
+            Ok(other) => Error::later(format!("the answer of `{host}` broke off")).caused_by(other),
+            Err(error) => Error::later(format!("the answer of `{host}` broke off")).caused_by(error),
+        })?;
+        self.bytes_left = self.bytes_left.checked_sub(count as u64).ok_or_else(|| {
+            Error::task(format!("the answer of `{host}` is longer than {} bytes", self.most_body_bytes))
+        })?;
+        Ok(count)
+    }
+
+    /// Reads what is left of the body.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn whole(mut self) -> Result<HttpResponse> {
+        let mut body = Vec::new();
+        let mut piece = [0; 16 << 10];
+        loop {
+            let count = self.read(&mut piece)?;
+            if count == 0 {
+                return Ok(HttpResponse { status: self.status, headers: self.headers, body, url: self.url });
+            }
+            body.extend_from_slice(&piece[..count]);
+        }
+    }
+}
+
 impl HttpClient {
     /// A client for addresses that do (`needs_tls`) or do not begin with `https:`. The system's
     /// certificates are read only for the first, and each has its own proxy.
@@ -81,14 +136,20 @@ impl HttpClient {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_global(settings.timeout)
             .proxy(super::proxy::from_env(needs_tls, |name| std::env::var(name).ok())?)
             .user_agent(concat!("coding-agent/", env!("CARGO_PKG_VERSION")));
         if needs_tls {
             let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
-        Ok(Self { agent: config.build().new_agent() })
+        Ok(Self { agent: config.build().new_agent(), timeout: settings.timeout })
+    }
+
+    /// The same client and its connections, with at most `limit` for one whole call.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        let timeout = self.timeout.map_or(limit, |timeout| timeout.min(limit));
+        Self { agent: self.agent.clone(), timeout: Some(timeout) }
     }
 
     /// Sends a request and reads the whole answer. Redirects within the host are followed with the
@@ -98,9 +159,22 @@ impl HttpClient {
     /// `Kind::Later` when the server cannot be reached or does not answer, `Kind::Task` when it
     /// redirects elsewhere or answers too much, `Kind::Host` when its certificate is not trusted.
     pub fn send(&self, request: &HttpRequest<'_>) -> Result<HttpResponse> {
+        self.follow(request, None)?.whole()
+    }
+
+    /// As `send`, but the body is read by the caller as it comes. All of it, to the last byte of the
+    /// body, ends at `deadline`, whatever the client's own limit is.
+    ///
+    /// # Errors
+    /// As `send`.
+    pub fn open(&self, request: &HttpRequest<'_>, deadline: Instant) -> Result<HttpStream> {
+        self.follow(request, Some(deadline))
+    }
+
+    fn follow(&self, request: &HttpRequest<'_>, deadline: Option<Instant>) -> Result<HttpStream> {
         let mut url = request.url.to_owned();
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.send_once(request, &url)?;
+            let response = self.open_once(request, &url, deadline)?;
             let moved = matches!(response.status, 301 | 302 | 307 | 308);
             let Some(location) = response.header("location").filter(|_| moved) else { return Ok(response) };
             let next = resolve(&url, location);
@@ -109,43 +183,46 @@ impl HttpClient {
                     .hint("if that is right, change the address in the configuration"));
             }
             log::info!("`{url}` has moved to `{next}`");
+            // Read to its end, so that the connection can be used again.
+            response.whole()?;
             url = next;
         }
         Err(Error::task(format!("`{}` redirects too often", origin(request.url))))
     }
 
-    fn send_once(&self, request: &HttpRequest<'_>, url: &str) -> Result<HttpResponse> {
-        let host = origin(url).to_owned();
+    fn open_once(&self, request: &HttpRequest<'_>, url: &str, deadline: Option<Instant>) -> Result<HttpStream> {
         let mut builder = http::Request::builder().method(request.method).uri(url);
         for (name, value) in request.headers {
             builder = builder.header(*name, *value);
         }
-        let invalid = || format!("cannot make a request to `{host}`: the address or a header is not valid");
         let sent = match request.body {
-            Some(body) => self.agent.run(builder.body(body).context(Kind::Host, invalid)?),
-            None => self.agent.run(builder.body(()).context(Kind::Host, invalid)?),
+            Some(body) => self.run(builder.body(body), deadline),
+            None => self.run(builder.body(()), deadline),
         };
-        let mut response = sent.map_err(|error| failure(&host, error))?;
+        let response = sent.map_err(|error| failure(origin(url), error))?;
         let headers = response
             .headers()
             .iter()
             .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect();
-        let status = response.status().as_u16();
-        let mut body = Vec::new();
-        let mut reader = response.body_mut().as_reader().take(request.most_body_bytes + 1);
-        reader.read_to_end(&mut body).map_err(|error| match error.downcast::<ureq::Error>() {
-            Ok(timeout @ ureq::Error::Timeout(_)) => failure(&host, timeout),
-            Ok(other) => Error::later(format!("the answer of `{host}` broke off")).caused_by(other),
-            Err(error) => Error::later(format!("the answer of `{host}` broke off")).caused_by(error),
-        })?;
-        if body.len() as u64 > request.most_body_bytes {
-            return Err(Error::task(format!(
-                "the answer of `{host}` is longer than {} bytes",
-                request.most_body_bytes
-            )));
-        }
-        Ok(HttpResponse { status, headers, body, url: url.to_owned() })
+        Ok(HttpStream {
+            status: response.status().as_u16(),
+            headers,
+            url: url.to_owned(),
+            body: response.into_body().into_reader(),
+            bytes_left: request.most_body_bytes,
+            most_body_bytes: request.most_body_bytes,
+        })
+    }
+
+    fn run<B: ureq::AsSendBody>(
+        &self,
+        request: http::Result<http::Request<B>>,
+        deadline: Option<Instant>,
+    ) -> Result<http::Response<ureq::Body>, ureq::Error> {
+        let request = request?;
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        self.agent.run(self.agent.configure_request(request).timeout_global(left.or(self.timeout)).build())
     }
 }
 

@@ -44,6 +44,18 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
+/// The process that has the lock of `path`, by the kernel's own list (proc_locks(5)), without trying the
+/// lock: who tries holds it for a moment. 0 where it is of another container; `None` where nobody has it.
+pub fn holder(path: &Path) -> Option<u32> {
+    let inode = std::fs::metadata(path).ok()?.ino().to_string();
+    let list = std::fs::read_to_string("/proc/locks").ok()?;
+    list.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", process, place, ..] = words.as_slice() else { return None };
+        (place.rsplit(':').next() == Some(inode.as_str())).then(|| process.parse().unwrap_or(0))
+    })
+}
+
 /// Takes the lock file `path`, creating it where missing, and holds it while the returned file
 /// lives; `None` when somebody else has it. The file itself stays: removing lock files is a race.
 ///

@@ -5,10 +5,13 @@
 pub mod beneath;
 pub mod bubblewrap;
 pub mod clock;
+pub mod companion;
 pub mod fault;
 pub mod file;
+pub mod file_system;
 pub mod http;
 pub mod launcher;
+mod lines;
 pub mod lock;
 pub mod process;
 pub mod process_table;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,15 @@ pub enum Ending {
     Interrupted,
     /// Killed for having more processes and threads than this.
     TooManyProcesses(u64),
+}
+
+impl From<ExitStatus> for Ending {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
 }
 
 /// What a child gets beyond what its `Program` says.
@@ -162,24 +171,10 @@ impl Program {
     pub fn run_with(&self, extras: Extras) -> Result<Finished> {
         let started = Instant::now();
         let what = || format!("cannot run `{}`", self.program.display());
-        let launcher = LAUNCHER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
         for file in &extras.inherited {
             rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).context(Kind::Host, what)?;
         }
-        let mut child = std::process::Command::new(launcher)
-            .arg(EXEC_SUBCOMMAND)
-            .arg(std::process::id().to_string())
-            .args(extras.limits.to_args())
-            .arg(&self.program)
-            .args(&self.args)
-            .env_clear()
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(&self.dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context(Kind::Host, what)?;
+        let mut child = self.in_own_session(extras.limits).stdin(Stdio::null()).spawn().context(Kind::Host, what)?;
         let Extras { limits, inherited } = extras;
         drop(inherited);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -192,13 +187,27 @@ impl Program {
         // The group is dead now: what is left in the pipes is read, a stranger that keeps them is not waited for.
         drain(&mut streams, Instant::now() + DRAIN_AFTER_EXIT);
         let status = child.wait().context(Kind::Host, what)?;
-        let by_itself = || match (status.code(), status.signal()) {
-            (Some(code), _) => Ending::Code(code),
-            (None, signal) => Ending::Signal(signal.unwrap_or(0)),
-        };
-        let ending = watched.context(Kind::Host, what)?.unwrap_or_else(by_itself);
+        let ending = watched.context(Kind::Host, what)?.unwrap_or_else(|| status.into());
         let [stdout, stderr] = streams.map(|stream| stream.captured);
         Ok(Finished { ending, stdout, stderr, duration: started.elapsed() })
+    }
+
+    /// The command line of the launcher that becomes this program, with pipes for its output.
+    pub(super) fn in_own_session(&self, limits: ResourceLimits) -> Command {
+        let launcher = LAUNCHER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
+        let mut command = Command::new(launcher);
+        command
+            .arg(EXEC_SUBCOMMAND)
+            .arg(std::process::id().to_string())
+            .args(limits.to_args())
+            .arg(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.dir)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
     }
 
     /// Runs it to its end with our own stdout and stderr, for a person who watches; `true` when it
@@ -207,7 +216,7 @@ impl Program {
     /// # Errors
     /// `Kind::Host` when it cannot be started.
     pub fn run_visibly(&self) -> Result<bool> {
-        let status = std::process::Command::new(&self.program)
+        let status = Command::new(&self.program)
             .args(&self.args)
             .env_clear()
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -230,7 +239,7 @@ impl Program {
         let pidfd = pid_of(child).and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
         let mut census = most_processes.map(|most| Census::new(child.id(), most));
         loop {
-            if has_ended(child)? {
+            if ending_of(child)?.is_some() {
                 return Ok(None);
             }
             if self.ends_with_us && signal::termination_requested() {
@@ -271,9 +280,7 @@ fn wait_and_read(streams: &mut [Stream; 2], also: Option<BorrowedFd<'_>>, wait: 
             streams.iter().filter_map(|s| s.pipe.as_ref()).map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         let pipes = fds.len();
         fds.extend(also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let limit =
-            Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1), tv_nsec: wait.subsec_nanos().into() };
-        match poll(&mut fds, Some(&limit)) {
+        match poll(&mut fds, Some(&timespec(wait))) {
             // A signal: the caller looks at the flag.
             Err(rustix::io::Errno::INTR) | Ok(0) => return Ok(false),
             Err(errno) => return Err(errno.into()),
@@ -296,6 +303,10 @@ fn wait_and_read(streams: &mut [Stream; 2], also: Option<BorrowedFd<'_>>, wait: 
     Ok(true)
 }
 
+pub(super) fn timespec(wait: Duration) -> Timespec {
+    Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1), tv_nsec: wait.subsec_nanos().into() }
+}
+
 fn drain(streams: &mut [Stream; 2], until: Instant) {
     while streams.iter().any(|stream| stream.pipe.is_some()) {
         let left = until.saturating_duration_since(Instant::now());
@@ -305,24 +316,27 @@ fn drain(streams: &mut [Stream; 2], until: Instant) {
     }
 }
 
-/// Whether the child ended, without reaping it: its number stays taken until its group was killed.
-fn has_ended(child: &mut Child) -> io::Result<bool> {
-    let Some(pid) = pid_of(child) else { return Ok(child.try_wait()?.is_some()) };
+/// How the child ended, without reaping it: its number stays taken until its group was killed.
+pub(super) fn ending_of(child: &mut Child) -> io::Result<Option<Ending>> {
+    let Some(pid) = pid_of(child) else { return Ok(child.try_wait()?.map(Ending::from)) };
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match rustix::process::waitid(WaitId::Pid(pid), look) {
-        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(rustix::io::Errno::INTR) => Ok(None),
         Err(errno) => Err(errno.into()),
-        Ok(status) => Ok(status.is_some()),
+        Ok(status) => Ok(status.map(|status| match status.exit_status() {
+            Some(code) => Ending::Code(code),
+            None => Ending::Signal(status.terminating_signal().unwrap_or(0)),
+        })),
     }
 }
 
-fn pid_of(child: &Child) -> Option<Pid> {
+pub(super) fn pid_of(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 /// Kills everything in the child's session group. The child is not reaped yet, so its number
 /// cannot belong to somebody else.
-fn end_group(child: &Child) {
+pub(super) fn end_group(child: &Child) {
     if let Some(pid) = pid_of(child) {
         let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         // Had `__exec` not reached setsid yet, the group would not exist.

@@ -92,6 +92,11 @@ impl TaskKey {
         matches!(self, Self::GithubPullRequest { .. } | Self::GitlabMergeRequest { .. })
     }
 
+    /// What people there call a request to take in a branch.
+    pub fn change_word(&self) -> &'static str {
+        if self.source() == "gitlab" { "merge request" } else { "pull request" }
+    }
+
     /// The item's number or name: `task_identifier` of the first seed.
     pub fn identifier(&self) -> String {
         match self {

@@ -49,7 +49,8 @@ pub fn fold_lines(text: &str) -> Cow<'_, str> {
     if is_changed { Cow::Owned(out) } else { Cow::Borrowed(text) }
 }
 
-fn fold_data_uris(line: &str) -> Cow<'_, str> {
+/// The data of long `data:` URIs left out, with a note of how much.
+pub fn fold_data_uris(line: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut is_changed = false;
     let mut rest = line;

@@ -1,7 +1,7 @@
 //! Masks known secrets: the values themselves and the forms in which they travel (base64 of Basic
 //! auth, percent-encoding, JSON text). Knows no configuration; it is given the values.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,16 +12,23 @@ use super::percent_encoded;
 /// Shorter values are not masked: they would hit ordinary words.
 const SHORTEST_SECRET_BYTES: usize = 8;
 
-/// Replaces every known secret by `[secret]`. Cheap to clone.
+/// Replaces every known secret by `[secret]`. Cheap to clone; what one clone learns, all know.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    needles: Arc<[String]>,
+    needles: Arc<RwLock<Vec<String>>>,
 }
 
 impl Redactor {
     /// A redactor for `secrets`; those under eight characters are left out.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut needles: Vec<String> = Vec::new();
+        let redactor = Self::default();
+        redactor.learn(secrets);
+        redactor
+    }
+
+    /// Masks `secrets` as well from now on, in every clone.
+    pub fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
+        let mut needles = self.needles.write().unwrap_or_else(PoisonError::into_inner);
         for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET_BYTES) {
             needles.push(secret.to_owned());
             needles.push(percent_encoded(secret));
@@ -30,13 +37,17 @@ impl Redactor {
         }
         needles.sort_unstable();
         needles.dedup();
-        Self { needles: needles.into() }
+    }
+
+    fn needles(&self) -> RwLockReadGuard<'_, Vec<String>> {
+        // Each change leaves a whole list, whatever became of who made it.
+        self.needles.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `text` with every secret masked; secrets that overlap in it become one mask.
     pub fn mask(&self, text: &str) -> String {
         let mut found: Vec<(usize, usize)> = Vec::new();
-        for needle in self.needles.iter() {
+        for needle in self.needles().iter() {
             let mut from = 0;
             while let Some(at) = text[from..].find(needle.as_str()) {
                 let begin = from + at;
@@ -73,13 +84,13 @@ impl Redactor {
 
     /// Whether `text` holds a secret in any of its forms.
     pub fn finds_in(&self, text: &str) -> bool {
-        self.needles.iter().any(|needle| text.contains(needle.as_str()))
+        self.needles().iter().any(|needle| text.contains(needle.as_str()))
     }
 }
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redactor({} forms)", self.needles.len())
+        write!(f, "Redactor({} forms)", self.needles().len())
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod command_executor;
 pub mod finish;
+pub mod mcp;
 pub mod text_editor;
 mod toolbox;
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::chat::Arguments;
-use crate::ports::{ToolResult, ToolServer, ToolSpec};
+use crate::ports::{ToolResult, ToolServer, ToolSpec, Trouble};
 
 /// Longest wire name OpenAI accepts.
 const LONGEST_NAME: usize = 64;
@@ -71,21 +71,29 @@ impl Toolbox {
         }
     }
 
+    /// The servers that cannot be used, or not any more: name and reason.
+    pub fn troubles(&self) -> Vec<(&str, Trouble)> {
+        self.servers.iter().filter_map(|server| Some((server.name(), server.trouble()?))).collect()
+    }
+
     /// The failure for a tool that is not on offer.
     pub fn unknown(&self, wire_name: &str) -> ToolResult {
         let names: Vec<&str> = self.specs.iter().map(|spec| spec.wire_name.as_str()).collect();
         let asked = crate::text::head(wire_name, LONGEST_NAME);
-        ToolResult::error(format!("There is no tool `{asked}`. The tools are: {}.", names.join(", ")))
+        // An earlier run of the task may have had it.
+        let gone = self.troubles().into_iter().find(|(server, _)| {
+            asked.starts_with(&clean_name(&format!("{server}_"))) || asked.starts_with(&format!("{server}/"))
+        });
+        let gone = gone.map(|(server, trouble)| format!("The server `{server}` is not available: {}. ", trouble.why));
+        ToolResult::error(format!(
+            "There is no tool `{asked}`. {}The tools are: {}.",
+            gone.unwrap_or_default(),
+            names.join(", ")
+        ))
     }
 
     fn unique_name(&self, wanted: &str) -> String {
-        let clean: String = wanted
-            .chars()
-            .map(
-                |character| if character.is_ascii_alphanumeric() || "_-".contains(character) { character } else { '_' },
-            )
-            .take(LONGEST_NAME)
-            .collect();
+        let clean = clean_name(wanted);
         let mut name = clean.clone();
         let mut number = 2;
         while self.places.contains_key(&name) {
@@ -95,6 +103,12 @@ impl Toolbox {
         }
         name
     }
+}
+
+/// `wanted` as far as OpenAI takes it as a name.
+fn clean_name(wanted: &str) -> String {
+    let is_fine = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    wanted.chars().map(|character| if is_fine(character) { character } else { '_' }).take(LONGEST_NAME).collect()
 }
 
 impl std::fmt::Debug for Toolbox {

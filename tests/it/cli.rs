@@ -40,6 +40,8 @@ fn what_a_line_means() {
             "--config a.yaml status",
             Invocation { config: Some("a.yaml".into()), ..invocation(Command::Status { json: false }) },
         ),
+        ("doctor", invocation(Command::Doctor { json: false })),
+        ("doctor --json", invocation(Command::Doctor { json: true })),
         ("show ab", invocation(Command::Show { task: "ab".into(), json: false, full: false })),
         ("show --json ab --full", invocation(Command::Show { task: "ab".into(), json: true, full: true })),
         ("demo", invocation(Command::Demo { dir: "demo".into() })),
@@ -59,6 +61,7 @@ fn what_a_line_means() {
     for (line, begin) in [
         ("status --help", "Shows where"),
         ("show -h", "Shows what happened"),
+        ("doctor -h", "Looks at everything"),
         ("-h demo", "Makes a small"),
         ("demo x -h", "Makes a small"),
     ] {
@@ -73,8 +76,9 @@ fn what_is_refused() {
         ("work", "there is no command `work`"),
         ("work --help", "there is no command `work`"),
         ("Status", "there is no command `Status`"),
-        ("--json", "--json belongs to `status` and `show`"),
-        ("--json demo", "--json belongs to `status` and `show`"),
+        ("--json", "--json belongs to `status`, `show` and `doctor`"),
+        ("--json demo", "--json belongs to `status`, `show` and `doctor`"),
+        ("doctor now", "`now` is one argument too many"),
         ("show", "`show` takes the UUID of a task"),
         ("show --json", "`show` takes the UUID of a task"),
         ("show a b", "`b` is one argument too many"),

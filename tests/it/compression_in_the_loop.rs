@@ -70,12 +70,14 @@ fn a_long_task_in_a_small_window_ends_well() {
     assert_eq!(chats.len() - asked, 21, "no turn was asked for twice, and none was too long");
     let head = &chats[0]["messages"].as_array().unwrap()[..2];
     for chat in chats.iter().filter(|chat| !is_summary_request(chat)) {
-        assert_eq!(&chat["messages"].as_array().unwrap()[..2], head, "orders and task stay as they are");
+        for (now, before) in chat["messages"].as_array().unwrap().iter().zip(head) {
+            let text = |message: &Value| message["content"].as_str().unwrap().to_owned();
+            assert!(text(now).starts_with(&text(before)), "orders and task stay as they are");
+        }
         assert_eq!(objection(chat), None);
     }
     let last = chats.last().unwrap()["messages"].as_array().unwrap();
-    assert_eq!(last[2]["role"], "user");
-    assert!(last[2]["content"].as_str().unwrap().contains(NOTES));
+    assert!(last[1]["content"].as_str().unwrap().contains(NOTES), "in one message with the task");
     assert!(last.last().unwrap()["content"].as_str().unwrap().contains("\\n19\\n"), "the newest result is whole");
     // Each summary goes on where the one before ended.
     let through: Vec<u64> = made.iter().map(|line| line["through_seq"].as_u64().unwrap()).collect();

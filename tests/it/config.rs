@@ -297,8 +297,10 @@ fn every_variable_sets_its_key() {
     let table = environment_table();
     let tested: BTreeSet<&str> = table.iter().map(|(name, ..)| *name).collect();
     assert_eq!(tested, variables().map(|(name, _)| name).collect());
+    // Switching the user config API on needs its address.
+    let yaml = "user_config_api: {url: 'http://other.example'}";
     for (name, value, trace, expected) in table {
-        let config = read_with("", &[(name, value)]).unwrap();
+        let config = read_with(yaml, &[(name, value)]).unwrap();
         assert_eq!(trace(&config), expected, "{name}");
         assert_ne!(trace(&Config::default()), expected, "{name}");
     }
@@ -703,12 +705,11 @@ fn unbuilt_features_are_refused() {
         ("issue_to_mr_conversion: {enabled: true}", "issue_to_mr_conversion.enabled: true"),
         ("project_agent_rules: {enabled: true}", "project_agent_rules.enabled: true"),
         ("file_list_context: {enabled: true}", "file_list_context.enabled: true"),
-        ("user_config_api: {enabled: true}", "user_config_api.enabled: true"),
         ("command_executor: {backend: docker}", "command_executor.backend: docker"),
         ("command_executor: {backend: podman}", "command_executor.backend: podman"),
         ("command_executor: {environments: {a: b}}", "command_executor.environments"),
         ("command_executor: {default_environment: a}", "command_executor.default_environment"),
-        ("mcp_servers: [{mcp_server_name: a, command: [x]}]", "mcp_servers"),
+        ("mcp_servers: [{mcp_server_name: a, url: 'https://x.example'}]", "mcp_servers.url"),
         ("language: ja", "language: ja"),
         ("database: {url: 'postgres://me:hunter2@h/db'}", "database.url: postgres"),
         ("database: {url: 'postgresql+psycopg2://me:hunter2@h/db'}", "database.url: postgres"),

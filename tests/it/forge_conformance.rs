@@ -9,7 +9,7 @@
 use std::sync::Barrier;
 
 use coding_agent::error::Kind;
-use coding_agent::ports::{Comment, Forge, Item, ItemState};
+use coding_agent::ports::{Comment, FindingState, Forge, Item, ItemState};
 use coding_agent::task::{Labels, TaskKey};
 
 /// A forge with a door for people beside it.
@@ -351,6 +351,32 @@ pub fn concurrent_changes_lose_nothing(fixture: &mut dyn Fixture) {
     assert_eq!(ids.len(), WORKERS * ROUNDS);
 }
 
+pub fn items_in_work_are_open_ones_with_the_processing_label(fixture: &mut dyn Fixture) {
+    let labels = fixture.labels();
+    let working = fixture.add_item("one", "b", &[&labels.processing], "alice");
+    fixture.set_assignees(&working, &["bob"]);
+    fixture.add_item("two", "b", &[&labels.bot], "alice");
+    let closed = fixture.add_item("three", "b", &[&labels.processing], "alice");
+    fixture.close(&closed);
+    let found = fixture.forge().in_work().unwrap();
+    assert_eq!(found.keys, [working]);
+    assert!(found.faults.is_empty(), "{:?}", found.faults);
+}
+
+pub fn an_examination_finds_nothing_bad_and_writes_nothing(fixture: &mut dyn Fixture) {
+    let bot = fixture.labels().bot;
+    fixture.add_item("one", "b", &[&bot], "alice");
+    let before = fixture.raw_snapshot();
+    let findings = fixture.forge().examine();
+    assert!(!findings.is_empty());
+    for finding in findings {
+        assert_eq!(finding.state, FindingState::Good, "{finding:?}");
+        assert!(finding.remedy.is_none() && !finding.finding.is_empty(), "{finding:?}");
+    }
+    fixture.forge().in_work().unwrap();
+    assert_eq!(fixture.raw_snapshot(), before);
+}
+
 /// Makes one test of each rule, over a fresh fixture each.
 macro_rules! forge_conformance {
     ($fixture:expr) => {
@@ -376,6 +402,8 @@ macro_rules! forge_conformance {
             reading_writes_nothing
             a_repository_can_be_cloned_from
             concurrent_changes_lose_nothing
+            items_in_work_are_open_ones_with_the_processing_label
+            an_examination_finds_nothing_bad_and_writes_nothing
         );
     };
     ($fixture:expr; $($rule:ident)+) => {

@@ -27,6 +27,23 @@ fn a_labelled_issue_becomes_a_branch_a_pull_request_and_a_comment() {
 }
 
 #[test]
+fn who_wanted_the_work_and_may_write_is_asked_for_a_review() {
+    for (permission, asked) in [(Permission::Write, vec!["alice".to_owned()]), (Permission::Read, vec![])] {
+        let job = Job::new();
+        job.fake.set_permission(REPO, "alice", permission);
+        // Refused once by accident; asking again does no harm.
+        job.fake.fail_next("POST */requested_reviewers", Fault::AfterEffect502);
+        job.world.run(&[]).expect(0);
+        job.assert_done("review");
+        let mut reviewers = Vec::new();
+        job.fake.change_item(REPO, job.fake.pulls(REPO)[0], |item| {
+            reviewers.clone_from(&item.pull.as_ref().unwrap().reviewers);
+        });
+        assert_eq!(reviewers, asked);
+    }
+}
+
+#[test]
 fn without_a_list_the_repositories_of_the_token_are_looked_at_and_no_strangers() {
     let job = Job::new();
     job.fake.add_repo("stranger/theirs");

@@ -36,6 +36,17 @@ fn a_labelled_issue_becomes_a_branch_a_merge_request_and_a_note() {
 }
 
 #[test]
+fn who_wanted_the_work_and_may_write_is_asked_for_a_review() {
+    for (role, asked) in [(DEVELOPER, json!("alice")), (REPORTER, Value::Null)] {
+        let job = Job::with(&fixing());
+        job.fake.set_role(PROJECT, "alice", role);
+        job.world.run(&[]).expect(0);
+        job.assert_done("review");
+        assert_eq!(job.fake.item(request(PROJECT, 1))["reviewers"][0]["username"], asked);
+    }
+}
+
+#[test]
 fn c26_paths_of_any_depth_and_odd_labels_are_encoded_once() {
     for list in ["[\"acme/*\"]", "[acme]", "[acme%2Ftools%2Fwidgets.v2]", "[]"] {
         let job = Job::with(&fixing());

@@ -247,3 +247,19 @@ fn the_setting_may_change_within_a_task() {
     world.run(&[]).expect(0);
     assert_eq!(fake.chats()[2]["messages"][3]["role"], "tool");
 }
+
+#[test]
+fn a_tree_made_again_is_told_also_after_two_answers_without_a_call() {
+    let talk = Cassette::new().then(says("I look.")).then(says("I look on."));
+    let mut world = World::with_task(&talk.clone().fails("later", "away"));
+    world.set_env("FUNCTION_CALLING", "false");
+    world.run(&[]).expect(75);
+    let uuid = world.names("workspaces").remove(0);
+    std::fs::remove_dir_all(world.path(format!("workspaces/{uuid}/tree/.git/objects"))).unwrap();
+    world.pass_time();
+    world.replies(&talk.then(says(r#"{"done": true, "comment": "Nothing to do."}"#)));
+    world.run(&[]).expect(0);
+    let told = |line: &Value| line["role"] == "user" && line["content"].as_str().unwrap().contains("cloned again");
+    assert!(world.history().0.iter().any(told), "{:?}", world.history().0);
+    assert_eq!(world.labels("fix"), DONE);
+}

@@ -86,7 +86,7 @@ fn values_that_look_like_placeholders_stay_as_they_are() {
     let text = prompts.render(Prompt::PullRequestBody, &[("words", "{{item}} {{words}} {{"), ("item", "#7")]);
     assert!(text.contains("{{item}} {{words}} {{"), "{text}");
     assert!(text.contains("#7"), "{text}");
-    assert_eq!(prompts.fact("pull_request", &[("url", "{{url}} }} {{sha}}")]), "Pull request: {{url}} }} {{sha}}");
+    assert_eq!(prompts.fact("change", &[("what", "x"), ("url", "{{url}} }} {{sha}}")]), "The x is {{url}} }} {{sha}}");
 }
 
 #[test]

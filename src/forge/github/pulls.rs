@@ -48,6 +48,14 @@ impl Github {
         write_once(write, || self.find_pull(key, &request.head, "open"))
     }
 
+    /// GitHub takes only collaborators ("Request reviewers for a pull request").
+    pub(super) fn ask_for_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()> {
+        let path = format!("{}/pulls/{}/requested_reviewers", place(key)?.repository(), pull.number);
+        let answer = self.api.write_idempotent("POST", &path, Some(&json!({ "reviewers": [login] })))?;
+        let what = || format!("cannot ask `{login}` to review {}", pull.url);
+        if answer.is_good() { Ok(()) } else { Err(answer.refusal(&what())) }
+    }
+
     fn post_pull(&self, key: &TaskKey, request: &NewPullRequest, draft: bool) -> Result<Answer> {
         let mut body = json!({
             "title": head(&request.title, TITLE_LIMIT_BYTES),

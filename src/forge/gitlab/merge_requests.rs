@@ -48,6 +48,17 @@ impl Gitlab {
         write_once(write, || self.find_request(key, &request.head, "opened"))
     }
 
+    /// GitLab leaves out without a word whom it does not take as a reviewer.
+    pub(super) fn ask_for_review(&self, key: &TaskKey, pull: &PullRequest, login: &str) -> Result<()> {
+        let what = || format!("cannot ask `{login}` to review {}", pull.url);
+        let id = self.user_id(login)?.ok_or_else(|| Error::task(format!("{}: no such account", what())))?;
+        let path = format!("{}/merge_requests/{}", place(key)?.project(), pull.number);
+        let body = json!({ "reviewer_ids": [id] });
+        let request: Issuable = self.api.write_idempotent("PUT", &path, &body)?.good_json(what)?;
+        let asked = PullRequest::from(request).reviewers.iter().any(|name| name.eq_ignore_ascii_case(login));
+        if asked { Ok(()) } else { Err(Error::task(format!("{}: GitLab left it as it was", what()))) }
+    }
+
     /// Where the source branch of a merge request is. Refused where nothing can be pushed to it, so
     /// that this is known before any model call (case C33).
     pub(super) fn source_repository(&self, key: &TaskKey) -> Result<RepositorySource> {

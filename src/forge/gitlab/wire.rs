@@ -145,7 +145,12 @@ impl Issuable {
 
 impl From<Issuable> for PullRequest {
     fn from(request: Issuable) -> Self {
-        Self { state: request.item_state(), url: request.web_url }
+        Self {
+            number: request.iid,
+            state: request.item_state(),
+            url: request.web_url,
+            reviewers: usernames(request.reviewers),
+        }
     }
 }
 
@@ -211,8 +216,21 @@ pub struct Project {
     pub http_url_to_repo: String,
     #[serde(default)]
     pub archived: bool,
+    /// `disabled`, `private` or `enabled`.
+    #[serde(default)]
+    pub issues_access_level: Option<String>,
     #[serde(default)]
     pub permissions: Option<Permissions>,
+}
+
+/// The token itself (docs: "Personal access tokens API", `self`).
+#[derive(Debug, Deserialize)]
+pub struct Token {
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// A day: `2025-06-30`.
+    #[serde(default)]
+    pub expires_at: Option<String>,
 }
 
 impl Project {

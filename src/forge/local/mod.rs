@@ -14,13 +14,17 @@ use comments_file::NotReplaced;
 use issue_file::IssueFile;
 
 use crate::error::{Context as _, Error, Kind, Result};
-use crate::ports::{Candidates, Comment, Forge, Item, ItemState, NewPullRequest, PullRequest, RepositorySource};
+use crate::ports::{
+    Candidates, Comment, Finding, FindingState, Forge, Item, ItemState, NewPullRequest, PullRequest, RepositorySource,
+};
 use crate::sys::{clock, file, lock};
 use crate::task::{Labels, TaskKey};
 
 const ISSUE_ENDING: &str = ".md";
 const COMMENTS_ENDING: &str = ".comments.md";
 const LOCK_FILE: &str = ".lock";
+/// What `doctor` calls what it looks at here.
+const ISSUE_FILES: &str = "issue files";
 /// As on GitHub, so that what is tried here works there.
 const BODY_LIMIT_CHARS: usize = 65_536;
 
@@ -94,6 +98,47 @@ impl Local {
         drop(held);
         Ok(())
     }
+
+    /// Open issues that carry `label`.
+    fn labelled(&self, label: &str) -> Result<Candidates> {
+        self.probe()?;
+        let listed = file::names(&self.tasks_dir)?;
+        let mut names: Vec<&str> = listed.iter().filter_map(|name| stem(name)).collect();
+        names.sort_unstable();
+        let mut keys = Vec::new();
+        for name in names {
+            match TaskKey::local(name).and_then(|key| Ok((key, self.issue(name)?))) {
+                Ok((key, Some(issue))) => {
+                    let item = item(key, name, &self.issue_path(name), issue);
+                    if item.state == ItemState::Open && item.has_label(label) {
+                        keys.push(item.key);
+                    }
+                }
+                // Removed since we listed it.
+                Ok((_, None)) => {}
+                Err(error) if error.kind() == Kind::Task => log::warn!("leaving an issue file alone: {error:#}"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Candidates { keys, faults: Vec::new() })
+    }
+
+    fn looked_at(&self) -> Result<Finding> {
+        self.probe()?;
+        let (mut count, mut unreadable) = (0, Vec::new());
+        for name in file::names(&self.tasks_dir)?.iter().filter_map(|name| stem(name)) {
+            count += 1;
+            if let Err(error) = TaskKey::local(name).and_then(|_| self.issue(name)) {
+                unreadable.push(error.sentence().to_owned());
+            }
+        }
+        let dir = self.tasks_dir.display();
+        if unreadable.is_empty() {
+            return Ok(Finding::good(ISSUE_FILES, format!("`{dir}` has {count} issue files")));
+        }
+        let finding = format!("of {count} issue files {} cannot be read: {}", unreadable.len(), unreadable.join("; "));
+        Ok(Finding::warning(ISSUE_FILES, finding, "mend them; the README shows how such a file looks"))
+    }
 }
 
 impl Forge for Local {
@@ -121,26 +166,20 @@ impl Forge for Local {
     }
 
     fn candidates(&self) -> Result<Candidates> {
-        self.probe()?;
-        let listed = file::names(&self.tasks_dir)?;
-        let mut names: Vec<&str> = listed.iter().filter_map(|name| stem(name)).collect();
-        names.sort_unstable();
-        let mut keys = Vec::new();
-        for name in names {
-            match TaskKey::local(name).and_then(|key| Ok((key, self.issue(name)?))) {
-                Ok((key, Some(issue))) => {
-                    let item = item(key, name, &self.issue_path(name), issue);
-                    if item.state == ItemState::Open && item.has_label(&self.labels.bot) {
-                        keys.push(item.key);
-                    }
-                }
-                // Removed since we listed it.
-                Ok((_, None)) => {}
-                Err(error) if error.kind() == Kind::Task => log::warn!("leaving an issue file alone: {error:#}"),
-                Err(error) => return Err(error),
+        self.labelled(&self.labels.bot)
+    }
+
+    fn in_work(&self) -> Result<Candidates> {
+        self.labelled(&self.labels.processing)
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        vec![match self.looked_at() {
+            Ok(finding) => finding,
+            Err(error) => {
+                Finding::of(ISSUE_FILES, FindingState::Bad, &error, "let the user of the agent read `local.tasks_dir`")
             }
-        }
-        Ok(Candidates { keys, faults: Vec::new() })
+        }]
     }
 
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {
@@ -231,6 +270,10 @@ impl Forge for Local {
 
     fn open_pull_request(&self, _key: &TaskKey, _request: &NewPullRequest) -> Result<Option<PullRequest>> {
         Ok(None)
+    }
+
+    fn request_review(&self, key: &TaskKey, _pull: &PullRequest, _login: &str) -> Result<()> {
+        Err(Error::task(format!("cannot ask for a review of {key}: the local forge has no pull requests")))
     }
 }
 

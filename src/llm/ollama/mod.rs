@@ -7,12 +7,13 @@ mod wire;
 use serde_json::Value;
 
 use self::dropped_front::LastCount;
-use super::{failure, window};
+use super::alternation::alternating;
+use super::{PROBE_LIMIT, failure, window};
 use crate::chat::check_history;
 use crate::error::{Context, Error, Kind, Result};
 use crate::ports::{Llm, ModelProfile, Reply, Request};
 use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
-use crate::text::{head_chars, parse_json};
+use crate::text::{head_chars, parse_json, server_words};
 
 /// A longer answer is none of a model.
 const MOST_ANSWER_BYTES: u64 = 32 << 20;
@@ -45,14 +46,19 @@ impl Ollama {
         Self { settings, client, last: None }
     }
 
-    fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
+    /// A question of the probe.
+    fn look_at(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
+        self.send(&self.client.within(PROBE_LIMIT), method, path, body)
+    }
+
+    fn send(&self, client: &HttpClient, method: &str, path: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
         let url = format!("{}{path}", self.settings.endpoint);
         let mut headers = vec![("accept", "application/json")];
         if body.is_some() {
             headers.push(("content-type", "application/json"));
         }
         let request = HttpRequest { method, url: &url, headers: &headers, body, most_body_bytes: MOST_ANSWER_BYTES };
-        self.client.send(&request)
+        client.send(&request)
     }
 
     /// What a refusal means: host, later or task (ARCHITECTURE.md, "Errors").
@@ -60,7 +66,7 @@ impl Ollama {
         let OllamaSettings { endpoint, profile, .. } = &self.settings;
         let model = &profile.model;
         let status = response.status;
-        let words = failure::words_of(&response.body);
+        let words = server_words(&response.body);
         let plain = words.to_lowercase();
         if failure::is_overflow(status, &response.body) {
             return self.too_long(&words);
@@ -96,7 +102,7 @@ impl Ollama {
 
     /// The models the server has, for a sentence.
     fn names(&self) -> String {
-        let Ok(response) = self.send("GET", "/api/tags", None) else { return String::new() };
+        let Ok(response) = self.look_at("GET", "/api/tags", None) else { return String::new() };
         let list = parse_json(&response.body).unwrap_or_default();
         let models = list.get("models").and_then(Value::as_array).cloned().unwrap_or_default();
         let names: Vec<String> =
@@ -118,15 +124,16 @@ impl Llm for Ollama {
     fn probe(&mut self) -> Result<()> {
         let model = self.settings.profile.model.clone();
         let body = serde_json::json!({ "model": model }).to_string();
-        let response = self.send("POST", "/api/show", Some(body.as_bytes())).map_err(|error| match error.kind() {
-            Kind::Task => {
-                Error::host(format!("cannot ask `{}` for its model", self.settings.endpoint)).caused_by(error)
-            }
-            _ => error,
-        })?;
+        let response =
+            self.look_at("POST", "/api/show", Some(body.as_bytes())).map_err(|error| match error.kind() {
+                Kind::Task => {
+                    Error::host(format!("cannot ask `{}` for its model", self.settings.endpoint)).caused_by(error)
+                }
+                _ => error,
+            })?;
         match response.status {
             200 => {}
-            404 if failure::words_of(&response.body).contains("not found") => {
+            404 if server_words(&response.body).contains("not found") => {
                 let endpoint = &self.settings.endpoint;
                 return Err(Error::host(format!("`{endpoint}` has no model `{model}`{}", self.names()))
                     .hint(format!("run `ollama pull {model}` there, or set {MODEL_SETTING}")));
@@ -146,19 +153,20 @@ impl Llm for Ollama {
 
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
         check_history(request.messages).map_err(|broken| Error::bug(format!("the history is not valid: {broken}")))?;
-        let body = wire::Body::new(&self.settings.profile, request.messages, request.tools);
+        let messages = alternating(request.messages);
+        let body = wire::Body::new(&self.settings.profile, &messages, request.tools);
         let body = serde_json::to_vec(&body).context(Kind::Bug, || "cannot write a request".into())?;
-        let response = self.send("POST", "/api/chat", Some(&body))?;
+        let response = self.send(&self.client, "POST", "/api/chat", Some(&body))?;
         if response.status != 200 {
             return Err(self.refusal(&response));
         }
         let endpoint = &self.settings.endpoint;
-        let unusable = |why: &str| failure::passing(&response, format!("`{endpoint}` sent no usable reply: {why}"));
+        let unusable = |why: &str| failure::no_answer(&response, format!("`{endpoint}` sent no usable reply: {why}"));
         let answer = parse_json(&response.body).map_err(|error| unusable(&error.to_string()))?;
         if answer.get("error").is_some() {
             return Err(match failure::is_overflow(200, &response.body) {
-                true => self.too_long(&failure::words_of(&response.body)),
-                false => unusable(&format!("an error{}", failure::words_of(&response.body))),
+                true => self.too_long(&server_words(&response.body)),
+                false => unusable(&format!("an error{}", server_words(&response.body))),
             });
         }
         let reply = wire::reply(&answer).ok_or_else(|| unusable("it holds no message"))?;

@@ -5,13 +5,14 @@ mod wire;
 
 use serde_json::Value;
 
-use super::{failure, window};
+use super::alternation::alternating;
+use super::{PROBE_LIMIT, failure, window};
 use crate::chat::check_history;
 use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
 use crate::ports::{Llm, ModelProfile, Reply, Request};
 use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
-use crate::text::{Redactor, parse_json};
+use crate::text::{Redactor, parse_json, server_words};
 
 /// A longer answer is none of a model.
 const MOST_ANSWER_BYTES: u64 = 32 << 20;
@@ -54,11 +55,12 @@ impl OpenAi {
         Self { settings, client, authorization, redactor }
     }
 
-    fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
-        self.send_to(method, &format!("{}{path}", self.settings.base_url), body)
+    /// A question of the probe.
+    fn look_at(&self, url: &str) -> Result<HttpResponse> {
+        self.send(&self.client.within(PROBE_LIMIT), "GET", url, None)
     }
 
-    fn send_to(&self, method: &str, url: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
+    fn send(&self, client: &HttpClient, method: &str, url: &str, body: Option<&[u8]>) -> Result<HttpResponse> {
         let mut headers = vec![("accept", "application/json")];
         if body.is_some() {
             headers.push(("content-type", "application/json"));
@@ -67,12 +69,12 @@ impl OpenAi {
             headers.push(("authorization", authorization.expose()));
         }
         let request = HttpRequest { method, url, headers: &headers, body, most_body_bytes: MOST_ANSWER_BYTES };
-        self.client.send(&request)
+        client.send(&request)
     }
 
     /// What the server said, without our key.
     fn words(&self, body: &[u8]) -> String {
-        self.redactor.mask(&failure::words_of(body))
+        self.redactor.mask(&server_words(body))
     }
 
     /// What a refusal means: host, later or task (ARCHITECTURE.md, "Errors"). Source: OpenAI's guide
@@ -127,7 +129,7 @@ impl OpenAi {
     fn unusable(&self, response: &HttpResponse, why: &str) -> Error {
         let excerpt: String = String::from_utf8_lossy(&response.body).chars().take(200).collect();
         log::info!("an unusable answer of `{}` begins: {}", self.settings.base_url, self.redactor.mask(&excerpt));
-        failure::passing(response, format!("`{}` sent no usable reply: {why}", self.settings.base_url))
+        failure::no_answer(response, format!("`{}` sent no usable reply: {why}", self.settings.base_url))
     }
 
     /// `error` in an answer with status 200, as OpenRouter and other gateways send it.
@@ -161,10 +163,11 @@ impl Llm for OpenAi {
 
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
         check_history(request.messages).map_err(|broken| Error::bug(format!("the history is not valid: {broken}")))?;
-        let profile = &self.settings.profile;
-        let body = wire::Body::new(&profile.model, request.messages, request.tools, profile.max_output_tokens);
+        let (profile, messages) = (&self.settings.profile, alternating(request.messages));
+        let body = wire::Body::new(&profile.model, &messages, request.tools, profile.max_output_tokens);
         let body = serde_json::to_vec(&body).context(Kind::Bug, || "cannot write a request".into())?;
-        let response = self.send("POST", "/chat/completions", Some(&body))?;
+        let url = format!("{}/chat/completions", self.settings.base_url);
+        let response = self.send(&self.client, "POST", &url, Some(&body))?;
         if response.status != 200 {
             return Err(self.refusal(response.status, &response));
         }
@@ -183,7 +186,7 @@ impl Llm for OpenAi {
 impl OpenAi {
     fn look_for_model(&self) -> Result<()> {
         let OpenAiSettings { base_url, profile, model_setting, .. } = &self.settings;
-        let response = self.send("GET", "/models", None).map_err(|error| match error.kind() {
+        let response = self.look_at(&format!("{base_url}/models")).map_err(|error| match error.kind() {
             // Too long, or redirected elsewhere: here it is no task's fault.
             Kind::Task => Error::host(format!("cannot ask `{base_url}` for its models")).caused_by(error),
             _ => error,
@@ -214,7 +217,7 @@ impl OpenAi {
     /// cut off there without a word.
     fn look_at_window(&mut self) {
         let Some(url) = &self.settings.windows_url else { return };
-        let found = match self.send_to("GET", url, None) {
+        let found = match self.look_at(url) {
             Ok(response) if response.status == 200 => {
                 window::in_lmstudio(&parse_json(&response.body).unwrap_or_default(), &self.settings.profile.model)
             }

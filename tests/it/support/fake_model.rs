@@ -97,6 +97,11 @@ impl FakeModel {
         self.state.lock().unwrap().key = None;
     }
 
+    /// From now on only this key is taken.
+    pub fn wants_key(&self, key: &'static str) {
+        self.state.lock().unwrap().key = Some(key);
+    }
+
     /// From now on a request of more than `tokens` (bytes / 4) gets `answer`.
     pub fn set_window(&self, tokens: usize, answer: Answer) {
         self.state.lock().unwrap().window = Some((tokens, answer));
@@ -210,6 +215,7 @@ impl State {
                 if let Some(objection) = objection(&body) {
                     return Err(objection);
                 }
+                two_in_a_row(&body)?;
                 if body["model"] != MODEL {
                     return Err(format!("no such model: {}", body["model"]));
                 }
@@ -235,6 +241,16 @@ impl State {
             (method, path) => Err(format!("nothing is at {method} {path}")),
         }
     }
+}
+
+/// What templates of local models say to two user messages in a row.
+pub fn two_in_a_row(body: &Value) -> Result<(), String> {
+    let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_twin = |pair: &[Value]| pair.iter().all(|message| message["role"] == "user");
+    if messages.windows(2).any(is_twin) {
+        return Err("Conversation roles must alternate user/assistant/user/assistant/...".into());
+    }
+    Ok(())
 }
 
 /// Takes out what goes back with turns of tools; what is missing is told.

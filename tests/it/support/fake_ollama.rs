@@ -152,6 +152,7 @@ fn chat(body: &Value) -> Result<(), String> {
         object(&tool["function"], "a function", &["name", "description", "parameters"])?;
     }
     let mut open: VecDeque<String> = VecDeque::new();
+    super::fake_model::two_in_a_row(body)?;
     for message in body["messages"].as_array().ok_or("no messages")? {
         let fields: &[&str] = match message["role"].as_str() {
             Some("system" | "user") => &["role", "content"],

@@ -85,7 +85,7 @@ impl Job {
             "{what}: {}",
             comments[0]
         );
-        assert!(comments[0].contains("Pull request: http"), "{what}: {}", comments[0]);
+        assert!(comments[0].contains("The pull request is http"), "{what}: {}", comments[0]);
         assert_eq!(self.world.names("contexts/completed").len(), 1, "{what}");
         check_strictly(&self.world.history());
         assert_eq!(self.world.names("workspaces"), Vec::<String>::new(), "{what}");

@@ -100,7 +100,7 @@ impl Job {
         assert_eq!(self.fake.item(request(PROJECT, 1))["source_branch"], BRANCH, "{what}");
         assert_eq!(notes.len(), 1, "{what}: {notes:?}");
         assert!(notes[0].contains(&format!("The work is on the branch `{BRANCH}` at {sha}.")), "{what}: {}", notes[0]);
-        assert!(notes[0].contains("Pull request: http"), "{what}: {}", notes[0]);
+        assert!(notes[0].contains("The merge request is http"), "{what}: {}", notes[0]);
         assert_eq!(self.world.names("contexts/completed").len(), 1, "{what}");
         check_strictly(&self.world.history());
         assert_eq!(self.world.names("workspaces"), Vec::<String>::new(), "{what}");

@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -34,10 +35,26 @@ pub enum Answer {
         body: Vec<u8>,
         framing: Framing,
     },
+    /// Sends its body as it is handed over, in chunks.
+    Flows {
+        headers: Vec<(String, String)>,
+        pieces: Pieces,
+    },
     /// Closes the connection without a byte.
     Closes,
     /// Keeps the connection open, says nothing.
     Hangs,
+}
+
+/// What is handed over of a body. It ends properly when the sender is dropped.
+#[derive(Debug, Clone)]
+pub struct Pieces(Arc<Mutex<Receiver<Piece>>>);
+
+#[derive(Debug)]
+pub enum Piece {
+    Bytes(Vec<u8>),
+    /// The connection breaks.
+    Break,
 }
 
 /// How the end of a body is told.
@@ -57,12 +74,19 @@ impl Answer {
         Self::Whole { status, headers, body: body.into(), framing: Framing::Length }
     }
 
+    /// A body of that type, status 200, which comes from the sender.
+    pub fn flows(content_type: &str) -> (Sender<Piece>, Self) {
+        let (sender, receiver) = channel();
+        let headers = vec![("Content-Type".into(), content_type.into())];
+        (sender, Self::Flows { headers, pieces: Pieces(Arc::new(Mutex::new(receiver))) })
+    }
+
     pub fn json(status: u16, body: &Value) -> Self {
         Self::raw(status, body.to_string())
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        let Self::Whole { headers, .. } = &mut self else { panic!("it has no headers") };
+        let (Self::Whole { headers, .. } | Self::Flows { headers, .. }) = &mut self else { panic!("it has none") };
         headers.push((name.into(), value.into()));
         self
     }
@@ -119,6 +143,8 @@ impl HttpServer {
                     break;
                 }
                 let Ok(stream) = stream else { continue };
+                // Small pieces must not wait for each other.
+                let _ = stream.set_nodelay(true);
                 kept.lock().unwrap().push(stream.try_clone().unwrap());
                 let closing = stream.try_clone().unwrap();
                 let (tls, respond) = (tls.clone(), respond.clone());
@@ -160,6 +186,23 @@ fn serve(connection: Connection, respond: &Respond) -> std::io::Result<()> {
         match respond(&request) {
             Answer::Closes => return Ok(()),
             Answer::Hangs => return reader.read_to_end(&mut Vec::new()).map(drop),
+            Answer::Flows { headers, pieces } => {
+                write!(out, "HTTP/1.1 200 Said\r\nTransfer-Encoding: chunked\r\n")?;
+                for (name, value) in headers {
+                    write!(out, "{name}: {value}\r\n")?;
+                }
+                write!(out, "\r\n")?;
+                out.flush()?;
+                while let Ok(piece) = pieces.0.lock().unwrap().recv() {
+                    let Piece::Bytes(piece) = piece else { return Ok(()) };
+                    write!(out, "{:x}\r\n", piece.len())?;
+                    out.write_all(&piece)?;
+                    write!(out, "\r\n")?;
+                    out.flush()?;
+                }
+                write!(out, "0\r\n\r\n")?;
+                out.flush()?;
+            }
             Answer::Whole { status, headers, body, framing } => {
                 write!(out, "HTTP/1.1 {status} Said\r\n")?;
                 for (name, value) in headers {

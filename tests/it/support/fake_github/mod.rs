@@ -251,6 +251,13 @@ fn exchange(shared: &Shared, request: Request) -> Act {
         reply = hub.rate.mark(reply, search, fault.as_ref());
         let media = ("x-github-media-type", "github.v3; format=json");
         let (id, now) = (format!("FA4E:{at:X}"), hub.now);
+        let secret = request.header("authorization").and_then(|header| header.strip_prefix("Bearer "));
+        if let Some(token) = secret.and_then(|secret| hub.tokens.get(secret)) {
+            let told = [("x-oauth-scopes", &token.scopes), ("github-authentication-token-expiration", &token.expires)];
+            for (name, value) in told {
+                reply = value.iter().fold(reply, |reply, value| reply.with(name, value.clone()));
+            }
+        }
         let date = chrono::DateTime::from_timestamp(now, 0).expect("a time within bounds");
         let date = date.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
         reply = reply.with("date", date).with(media.0, media.1).with("x-github-request-id", id);
@@ -269,6 +276,12 @@ fn exchange(shared: &Shared, request: Request) -> Act {
 }
 
 fn api(hub: &mut Hub, request: &Request) -> Reply {
+    if request.method == "GET"
+        && format!("http://{}{}", request.header("host").unwrap_or_default(), request.target) == format!("{}/", hub.api)
+    {
+        // The root, open to everybody (docs: "GitHub API Root").
+        return Reply::json(200, &serde_json::json!({"current_user_url": format!("{}/user", hub.api)}));
+    }
     let reply = door::enter(hub, request).and_then(|asked| match asked.row.call {
         Call::Search => search::answer(hub, &asked),
         Call::Pulls

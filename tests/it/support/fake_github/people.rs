@@ -351,7 +351,13 @@ impl FakeGithub {
     pub fn add_token(&self, secret: &str, login: &str, read_only: bool) {
         let mut hub = self.hub();
         hub.user(login);
-        hub.tokens.insert(secret.to_owned(), Token { login: login.to_owned(), read_only });
+        let token = Token { login: login.to_owned(), read_only, scopes: None, expires: None };
+        hub.tokens.insert(secret.to_owned(), token);
+    }
+
+    /// Changes a token that is there.
+    pub fn change_token(&self, secret: &str, change: impl FnOnce(&mut Token)) {
+        change(self.hub().tokens.get_mut(secret).expect("a known token"));
     }
 
     pub fn revoke_token(&self, secret: &str) {

@@ -41,6 +41,10 @@ pub struct Token {
     pub login: String,
     /// Fine-grained "read" on everything: writes and pushes are refused.
     pub read_only: bool,
+    /// Scopes of a classic token, told in each answer; fine-grained ones have none.
+    pub scopes: Option<String>,
+    /// When it ends, as GitHub writes it.
+    pub expires: Option<String>,
 }
 
 #[derive(Debug, Clone)]

@@ -46,6 +46,11 @@ impl Asked<'_> {
         text.map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
     }
 
+    /// A list of ids; `None` where it was not sent.
+    pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
+        Some(self.body[name].as_array()?.iter().filter_map(serde_json::Value::as_u64).collect())
+    }
+
     pub fn kind(&self) -> Kind {
         if self.names[0] == "issues" { Kind::Issue } else { Kind::Request }
     }

@@ -88,6 +88,15 @@ pub fn put(hub: &mut Hub, asked: &Asked<'_>) -> Answer {
         let item = hub.projects[asked.project].item_mut(kind, iid).expect("looked up before");
         (item.title, item.updated) = (title.to_owned(), now);
     }
+    if let Some(ids) = asked.numbers("reviewer_ids").filter(|_| may_label) {
+        // Whoever cannot see the merge request is left out without a word.
+        let project = &hub.projects[asked.project];
+        let reviewers = ids.into_iter().filter_map(|id| hub.username_of(id)).filter(|who| project.is_visible_to(who));
+        let reviewers: Vec<String> = reviewers.collect();
+        let now = hub.tick();
+        let item = hub.projects[asked.project].item_mut(kind, iid).expect("looked up before");
+        (item.reviewers, item.updated) = (reviewers, now);
+    }
     one(hub, asked)
 }
 

@@ -34,6 +34,7 @@ impl Hub {
         });
         if !simple {
             value["archived"] = project.archived.into();
+            value["issues_access_level"] = if project.has_issues { "enabled" } else { "disabled" }.into();
             value["empty_repo"] = false.into();
             value["visibility"] = if project.public { "public" } else { "private" }.into();
             let role = project.role(who);

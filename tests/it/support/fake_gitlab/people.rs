@@ -67,6 +67,7 @@ impl FakeGitlab {
             public: false,
             archived: false,
             hides_roles: false,
+            has_issues: true,
             labels: Vec::new(),
             members: vec![(self.bot().to_owned(), DEVELOPER)],
             items: Vec::new(),
@@ -222,7 +223,12 @@ impl FakeGitlab {
     pub fn add_token(&self, secret: &str, username: &str, read_only: bool) {
         let mut hub = self.hub();
         hub.user(username);
-        hub.tokens.insert(secret.to_owned(), Token { username: username.to_owned(), read_only });
+        hub.tokens.insert(secret.to_owned(), Token { username: username.to_owned(), read_only, expires: None });
+    }
+
+    /// Changes a token that is there.
+    pub fn change_token(&self, secret: &str, change: impl FnOnce(&mut Token)) {
+        change(self.hub().tokens.get_mut(secret).expect("a known token"));
     }
 
     pub fn revoke_token(&self, secret: &str) {

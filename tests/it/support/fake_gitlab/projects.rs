@@ -26,6 +26,13 @@ pub fn answer(hub: &mut Hub, asked: &Asked<'_>) -> Answer {
         }
         Call::Project => Ok(Reply::json(200, &hub.project_json(&hub.projects[asked.project], &asked.who, false))),
         Call::Member => member(hub, asked),
+        Call::OwnToken => own_token(hub, asked),
+        Call::Label => {
+            let name = &asked.names[0];
+            let known = hub.projects[asked.project].labels.iter().any(|label| label == name);
+            let value = json!({"id": 1, "name": name, "color": "#ededed", "is_project_label": true});
+            if known { Ok(Reply::json(200, &value)) } else { Err(not_found("Label ")) }
+        }
         Call::Branches => {
             let all = git::branches(&hub.git_root, hub.projects[asked.project].id);
             Ok(page::reply(hub, asked, &all, |(name, sha)| branch_json(name, sha)))
@@ -61,6 +68,19 @@ fn member(hub: &Hub, asked: &Asked<'_>) -> Answer {
     value["access_level"] = project.role(&user.username).into();
     value["expires_at"] = Value::Null;
     Ok(Reply::json(200, &value))
+}
+
+fn own_token(hub: &Hub, asked: &Asked<'_>) -> Answer {
+    let token = asked.request.header("private-token").and_then(|secret| hub.tokens.get(secret));
+    let token = token.ok_or_else(|| not_found(""))?;
+    let scope = if token.read_only { "read_api" } else { "api" };
+    Ok(Reply::json(
+        200,
+        &json!({
+            "id": 4, "name": "agent", "revoked": false, "created_at": "2024-01-01T00:00:00.000Z", "scopes": [scope],
+            "user_id": 1, "last_used_at": null, "active": true, "expires_at": token.expires,
+        }),
+    ))
 }
 
 fn branch_json(name: &str, sha: &str) -> Value {

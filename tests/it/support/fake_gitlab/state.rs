@@ -24,6 +24,8 @@ pub struct Token {
     pub username: String,
     /// Scope `read_api` only: writes and pushes are refused.
     pub read_only: bool,
+    /// The day it ends.
+    pub expires: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -36,6 +38,7 @@ pub struct Project {
     pub archived: bool,
     /// Null in the answers: roles that come from a share, as GitLab leaves them out.
     pub hides_roles: bool,
+    pub has_issues: bool,
     pub labels: Vec<String>,
     pub members: Vec<(String, u64)>,
     pub items: Vec<Item>,
@@ -126,6 +129,8 @@ pub struct Hub {
     /// Lists say no totals, as GitLab does above 10,000.
     pub hides_totals: bool,
     pub faults: Faults,
+    pub rate: super::rate::Rate,
+    pub has_tags: bool,
     pub log: Vec<Logged>,
     pub violations: Vec<String>,
 }
@@ -147,6 +152,10 @@ impl Hub {
     }
 
     /// The user, made on first mention.
+    pub fn username_of(&self, id: u64) -> Option<String> {
+        self.users.iter().find(|user| user.id == id && !user.gone).map(|user| user.username.clone())
+    }
+
     pub fn user(&mut self, username: &str) -> u64 {
         if let Some(user) = self.known(username) {
             return user.id;

@@ -20,6 +20,8 @@ pub enum Call {
     LabelEvents,
     CreateRequest,
     Member,
+    Label,
+    OwnToken,
     Branches,
     Branch,
     CreateBranch,
@@ -71,6 +73,7 @@ const PUT: &[(&str, Type, bool)] = &[
     ("remove_labels", Type::Text, false),
     ("state_event", Type::Text, false),
     ("assignee_ids", Type::Numbers, false),
+    ("reviewer_ids", Type::Numbers, false),
 ];
 
 const fn get(call: Call, path: &'static str, query: &'static [&'static str]) -> Row {
@@ -95,6 +98,7 @@ pub const GLOBAL: &[Row] = &[
         "/projects",
         &["membership", "min_access_level", "archived", "simple", "order_by", "sort", "search", "per_page", "page"],
     ),
+    get(Call::OwnToken, "/personal_access_tokens/self", NONE),
     get(Call::Group, "/groups/:", NONE),
     get(Call::Items, "/@", LIST),
     get(Call::Items, "/groups/:/@", LIST),
@@ -128,6 +132,7 @@ pub const PROJECT: &[Row] = &[
         ],
     ),
     get(Call::Member, "/members/all/:", NONE),
+    get(Call::Label, "/labels/:", &["include_ancestor_groups"]),
     get(Call::Branches, "/repository/branches", &["search", "per_page", "page"]),
     get(Call::Branch, "/repository/branches/:", NONE),
     send(

@@ -1,0 +1,167 @@
+//! This machine: configuration, directories, queue, database, git, sandbox.
+
+use std::path::{Path, PathBuf};
+
+use crate::commands::sandbox;
+use crate::commands::setup::Setup;
+use crate::config::{Config, ExecutorBackend, Lookup, QueueBackend, TaskSource};
+use crate::context::TaskDbView;
+use crate::error::Result;
+use crate::ports::{Finding, FindingState};
+use crate::prompts::Prompts;
+use crate::queue::State;
+use crate::sys::file_system::{self, FileSystem};
+use crate::sys::http::certificate_bundle;
+use crate::sys::{file, lock};
+use crate::workspace;
+
+/// With less room a clone may not fit.
+const LITTLE_ROOM_BYTES: u64 = 1 << 30;
+/// With less room nothing can be written down.
+const NO_ROOM_BYTES: u64 = 50 << 20;
+
+pub fn configuration(loaded: &Result<Config>, path: Option<&Path>, env: Lookup<'_>) -> Finding {
+    const NAME: &str = "configuration";
+    let config = match loaded {
+        Ok(config) => config,
+        Err(error) => {
+            return Finding::of(NAME, FindingState::Bad, error, "mend it; config.yaml as shipped shows every key");
+        }
+    };
+    let file = Config::file_in_use(path, env)
+        .map_or_else(|| "no file, the environment alone".to_owned(), |file| format!("`{}`", file.display()));
+    let (source, provider) = (config.task_source.name(), config.llm.provider.name());
+    Finding::good(NAME, format!("{file}; tasks from {source}, model of {provider}"))
+}
+
+/// Only where some are replaced.
+pub fn prompts(loaded: &Result<Prompts>, config: &Config) -> Option<Finding> {
+    let dir = config.prompts_dir.as_ref()?;
+    Some(match loaded {
+        Ok(_) => Finding::good("prompts", format!("those in `{}` can be used", dir.display())),
+        Err(error) => {
+            Finding::of("prompts", FindingState::Bad, error, "mend it, or take it away: then the built-in one counts")
+        }
+    })
+}
+
+/// Only where there are some of one's own.
+pub fn certificates(config: &Config) -> Option<Finding> {
+    let file = config.ca_file.as_ref()?;
+    Some(match certificate_bundle(file) {
+        Ok(_) => Finding::good("certificates", format!("those in `{}` can be used", file.display())),
+        Err(error) => Finding::of("certificates", FindingState::Bad, &error, "name a file in PEM form in ca_file"),
+    })
+}
+
+pub fn directories(config: &Config) -> impl Iterator<Item = Finding> {
+    let (is_local, tasks_dir) = (config.task_source == TaskSource::Local, config.local.tasks_dir.clone());
+    let log = config.logs.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    [
+        ("spool directory", config.queue.dir.clone()),
+        ("contexts directory", config.context_storage.base_dir.clone()),
+        ("workspaces directory", config.workspace.dir.clone()),
+        ("log directory", log.to_path_buf()),
+    ]
+    .into_iter()
+    // Who makes issue files makes their directory.
+    .chain((is_local && tasks_dir.is_dir()).then_some(("tasks directory", tasks_dir)))
+    .map(|(name, dir)| directory(name, &dir))
+}
+
+/// Where it is not there yet, what will hold it is looked at.
+fn directory(name: &str, dir: &Path) -> Finding {
+    let there = file_system::nearest_existing(dir);
+    let looked = file_system::look_at(&there).and_then(|found| file_system::try_out(&there).map(|()| found));
+    let FileSystem { remote, is_in_memory, free_bytes } = match looked {
+        Ok(found) => found,
+        Err(error) => {
+            let remedy = "let the user of the agent write there, or name a directory of a local file system";
+            return Finding::of(name, FindingState::Bad, &error, remedy);
+        }
+    };
+    let place = if dir.is_dir() { "there" } else { "not there yet, will be made" };
+    let memory = if is_in_memory { ", in memory: gone after a restart of the machine" } else { "" };
+    let finding = format!("`{}` ({place}): {} free{memory}", dir.display(), amount(free_bytes));
+    match remote {
+        Some(kind) => Finding::warning(
+            name,
+            format!("{finding}; it lies on {kind}, where locks and renames may not hold"),
+            "name a directory of a local file system",
+        ),
+        None if free_bytes < NO_ROOM_BYTES => Finding::bad(name, finding, "make room"),
+        None if free_bytes < LITTLE_ROOM_BYTES => Finding::warning(name, finding, "make room: clones are made there"),
+        None => Finding::good(name, finding),
+    }
+}
+
+fn amount(bytes: u64) -> String {
+    if bytes < 10 << 30 { format!("{} MiB", bytes >> 20) } else { format!("{} GiB", bytes >> 30) }
+}
+
+/// What waits, and who is at it. Nothing is locked for looking.
+pub fn queue(config: &Config) -> Option<Finding> {
+    if config.queue.backend != QueueBackend::Spool {
+        return None;
+    }
+    let dir = &config.queue.dir;
+    let count = |state: State| file::names(&dir.join(state.directory())).map_or(0, |names| names.len());
+    let states = [(State::Queue, "wait"), (State::Running, "are in work"), (State::Deferred, "are put off")];
+    let mut parts: Vec<String> = states.map(|(state, what)| format!("{} {what}", count(state))).into();
+    let at_it = |name: &str| match lock::holder(&dir.join(name))? {
+        0 => Some("a process of another container".to_owned()),
+        process => Some(format!("process {process}")),
+    };
+    parts.extend(at_it("producer.lock").map(|who| format!("a producer is at work ({who})")));
+    let consumers = (0..config.queue.max_consumers).filter_map(|slot| at_it(&format!("consumer-{slot}.lock")));
+    parts.extend(consumers.map(|who| format!("a consumer is at work ({who})")));
+    let finding = parts.join(", ");
+    Some(match count(State::Corrupt) {
+        0 => Finding::good("queue", finding),
+        corrupt => Finding::warning(
+            "queue",
+            format!("{finding}, {corrupt} cannot be read"),
+            format!("look at the files in `{}`", dir.join(State::Corrupt.directory()).display()),
+        ),
+    })
+}
+
+/// Only where it cannot be read: it is an index, and made by the first task.
+pub fn database(config: &Config) -> Option<Finding> {
+    let path: PathBuf = config.database_path();
+    let view = TaskDbView::open(&path);
+    let problem = view.problem()?;
+    let remedy = "`coding-agent gc --rebuild-db` makes it again";
+    Some(Finding::warning("database", format!("`{}` cannot be read: {problem}", path.display()), remedy))
+}
+
+pub fn git(setup: &Setup) -> Finding {
+    match workspace::check_installed(&setup.workspace_settings_alone()) {
+        Ok(version) => Finding::good("git", version),
+        Err(error) => Finding::of("git", FindingState::Bad, &error, "see whether `git --version` works for this user"),
+    }
+}
+
+pub fn sandbox(config: &Config) -> Finding {
+    const NAME: &str = "sandbox";
+    let executor = &config.command_executor;
+    if !executor.enabled {
+        return Finding::good(NAME, "not needed: command_executor.enabled is false, the model gets no commands");
+    }
+    if executor.backend == ExecutorBackend::Host {
+        return Finding::good(NAME, "none: commands of the model may do what this user may (backend is host)");
+    }
+    let network = if executor.network { "with" } else { "without" };
+    match sandbox::find(config) {
+        Ok(_) => Finding::good(NAME, format!("bubblewrap works; commands run {network} the network")),
+        Err(error) => {
+            let is_needed = executor.required || executor.backend == ExecutorBackend::Bubblewrap;
+            let finding = Finding::of(NAME, FindingState::Bad, &error, "see the section Commands of the README");
+            if is_needed {
+                return finding;
+            }
+            let told = format!("{}; the model gets no commands", finding.finding);
+            Finding { state: FindingState::Warning, finding: told, ..finding }
+        }
+    }
+}
