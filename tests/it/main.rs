@@ -46,6 +46,7 @@ mod llm;
 mod lmstudio;
 mod logging;
 mod mcp_http;
+mod mcp_http_task;
 mod mcp_process;
 mod mcp_results;
 mod mcp_schema;

@@ -36,6 +36,11 @@ pub fn specs(server: &str, list: &[Value], wanted: &[String], redactor: &Redacto
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
             continue;
         }
+        // Such a tool gives a task to ask after instead of a result (specification 2025-11-25, "Tasks").
+        if tool.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required") {
+            log::warn!("MCP server `{server}` offers {} only as a task, so it is left out", inline_code(name));
+            continue;
+        }
         // Most servers leave the title to people; without a description it is all there is.
         let description = text("description").or(text("title")).unwrap_or_default();
         specs.push(ToolSpec {

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "a toolbox: no single test uses all of it")]
 
 mod door;
+#[cfg(test)]
 pub mod fixture;
 mod git_door;
 mod items;
