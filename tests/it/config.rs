@@ -709,7 +709,6 @@ fn unbuilt_features_are_refused() {
         ("command_executor: {backend: podman}", "command_executor.backend: podman"),
         ("command_executor: {environments: {a: b}}", "command_executor.environments"),
         ("command_executor: {default_environment: a}", "command_executor.default_environment"),
-        ("mcp_servers: [{mcp_server_name: a, url: 'https://x.example'}]", "mcp_servers.url"),
         ("language: ja", "language: ja"),
         ("database: {url: 'postgres://me:hunter2@h/db'}", "database.url: postgres"),
         ("database: {url: 'postgresql+psycopg2://me:hunter2@h/db'}", "database.url: postgres"),

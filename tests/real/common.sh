@@ -57,21 +57,23 @@ WORK=$REAL/work-$CHECK
 rm -rf "$WORK"
 mkdir -p "$WORK"
 
-# recordings <github|gitlab> [directory ...]: lets our adapter read what ogr has recorded of that forge, and these.
-# Only the source distribution has them; nothing of it is run.
-recordings() {
-  local forge=$1 place=$REAL/ogr
-  shift
-  python_packages "$PYYAML"
-  if [ ! -d "$place/$OGR" ]; then
-    "$BIN/pip" download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$place" "$OGR" ||
-      skipped "pip cannot get $OGR"
-    mkdir -p "$place/$OGR"
-    tar -xzf "$place"/ogr-*.tar.gz -C "$place/$OGR" --strip-components=1
-  fi
+# What ogr has recorded of forges, in $RECORDED afterwards: only its source distribution has it. Nothing of it is run.
+recorded_by_ogr() {
+  local place=$REAL/$OGR
+  need python3 tar
+  RECORDED=$place/tests/integration
+  [ -d "$RECORDED" ] && return
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$REAL" "$OGR" ||
+    skipped "pip cannot get $OGR"
+  mkdir -p "$place"
+  tar -xzf "$REAL/${OGR/==/-}.tar.gz" -C "$place" --strip-components=1
+}
+
+# read_recordings <github|gitlab> <directory ...>: lets our adapter read what that forge has answered to others.
+read_recordings() {
   need cargo
+  python_packages "$PYYAML"
   cargo build --locked --quiet --example read_forge
-  "$BIN/python" tests/real/replay_recordings.py "$forge" target/debug/examples/read_forge \
-    "$place/$OGR/tests/integration/$forge" "$@" | tee "$WORK/read" || failed "recorded answers we cannot read"
-  echo "good: $(head -n 1 "$WORK/read")"
+  "$BIN/python" -B tests/real/replay_recordings.py "$1" target/debug/examples/read_forge "${@:2}" ||
+    failed "recorded answers we cannot read"
 }

@@ -13,6 +13,7 @@
 use std::io::BufRead as _;
 use std::process::ExitCode;
 
+use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::error::{Error, Result};
 use coding_agent::forge::{Github, GithubSettings, Gitlab, GitlabSettings};
@@ -39,16 +40,16 @@ fn main() -> ExitCode {
 fn connect(kind: &str, url: &str, asked: &Value) -> Result<Box<dyn Forge>> {
     let client = HttpClient::new(HttpSettings { ca_file: None, timeout: None }, false)?;
     let (api_url, token) = (format!("{url}{}", text(asked, "below")), Secret::new("glpat-0123456789abcdefghij"));
-    let (bot_name, labels, assignee) = (None, Labels::default(), None);
+    let (bot_name, labels, assignee, account) = (None, Labels::default(), None, Account::kept_nowhere());
     let names = asked["repositories"].as_array().map(Vec::as_slice).unwrap_or_default();
     let repositories = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let query = text(asked, "query");
     Ok(if kind == "github" {
         let settings = GithubSettings { api_url, token, bot_name, labels, repositories, assignee, query };
-        Box::new(Github::connect(settings, client)?)
+        Box::new(Github::connect(settings, client, account)?)
     } else {
         let settings = GitlabSettings { api_url, token, bot_name, labels, repositories, assignee, query };
-        Box::new(Gitlab::connect(settings, client)?)
+        Box::new(Gitlab::connect(settings, client, account)?)
     })
 }
 

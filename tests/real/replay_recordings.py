@@ -301,11 +301,13 @@ def main():
         covered[kind] += 1
         if not fits(expectation, answer):
             faults.append(f"{kind}: {json.dumps(answer)[:600]}")
-    print(f"{used} of {len(exchanges)} recorded exchanges are of calls we make; read {sum(covered.values())} times")
-    print("; ".join(f"{count} {kind}" for kind, count in sorted(covered.items())))
+    for kind, count in sorted(covered.items()):
+        print(f"{count:4} {kind}")
     for text in faults:
         print("FAULT", text)
-    sys.exit(1 if faults or not asked else 0)
+    if faults or not asked:
+        sys.exit(1)
+    print(f"good: {used} of {len(exchanges)} recorded exchanges are of calls we make; read {sum(covered.values())} times")
 
 
 main()

@@ -11,3 +11,6 @@ AJV_FORMATS=ajv-formats@2.1.1
 OCTOKIT_FIXTURES=@octokit/fixtures@23.1.2
 OGR=ogr==0.61.1
 PYYAML=pyyaml==6.0.3
+PYTHON_GITLAB=python-gitlab==8.6.0
+OPENAI=openai==3.57.0
+OLLAMA=ollama==0.6.3

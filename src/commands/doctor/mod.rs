@@ -44,6 +44,8 @@ pub fn doctor(config_path: Option<&Path>, as_json: bool) -> Result<Exit> {
     // With bad ones the rest can be looked at all the same.
     let prompts = prompts.or_else(|_| Prompts::load(None))?;
     let mut setup = Setup::with_prompts(config, report.redactor.clone(), prompts);
+    // What is looked at is how things are now.
+    setup.forget_budget();
     setup.forge_timeout_seconds = SERVER_SECONDS;
     report.tell_all(host::certificates(&setup.config));
     host::directories(&setup.config).for_each(|finding| report.tell(finding));
