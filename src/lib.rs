@@ -1,5 +1,6 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
+pub mod budget;
 pub mod chat;
 pub mod cli;
 pub mod commands;

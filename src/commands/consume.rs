@@ -7,11 +7,12 @@ use super::sandbox::sandbox;
 use super::setup::Setup;
 use super::task_tools::TaskTools;
 use super::user_config;
-use crate::config::QueueBackend;
+use crate::budget::Account;
+use crate::config::{Config, QueueBackend};
 use crate::context::{Hooks, OutcomeFile, TaskContext};
 use crate::error::{Exit, Result};
 use crate::handler::{Settings, TaskHandler};
-use crate::llm::{Ledger, Retrying};
+use crate::llm::{Budgeted, Ledger, Retrying};
 use crate::ports::{Llm, TaskQueue};
 use crate::sys::{file, signal};
 use crate::task::Outcome;
@@ -34,6 +35,12 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
         log::info!("no task is waiting");
         return Ok(Exit::Done);
     }
+    // A claim needs both, and would only be parked again.
+    let accounts = [setup.forge_account(), setup.model_account(&setup.config)];
+    if let Some(wait) = accounts.iter().flatten().find_map(Account::wait) {
+        log::info!("what waits stays queued: {wait}");
+        return Ok(Exit::Parked);
+    }
     // Probed before the first claim: what is wrong with this host must not cost a task an attempt.
     let mut workspace_settings = setup.workspace_settings()?;
     let git_version = workspace::check_installed(&workspace_settings)?;
@@ -43,7 +50,7 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     file::create_dir(setup.contexts.base_dir())?;
     let forge = setup.forge()?;
     let db = RefCell::new(setup.db());
-    let mut llm = Ledger::new(Retrying::new(models::model(&setup.config)?), &db);
+    let mut llm = Ledger::new(asked(setup, &setup.config, models::model(&setup.config)?), &db);
     llm.probe()?;
     let tools = TaskTools::new(&setup.config, &setup.redactor, sandbox, llm.model().context_tokens);
     let settings = setup.handler_settings(&setup.config, llm.model().context_tokens, workspace_settings.clone());
@@ -75,7 +82,7 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
             let settings = setup.handler_settings(&own.config, window_tokens, workspace_settings.clone());
             Settings { user_orders: own.orders.clone(), ..settings }
         });
-        let mut own_llm = own.and_then(|own| own.llm).map(|llm| Ledger::new(Retrying::new(llm), &db));
+        let mut own_llm = own.and_then(|own| Some(Ledger::new(asked(setup, &own.config, own.llm?), &db)));
         let mut handler = TaskHandler {
             forge,
             llm: own_llm.as_mut().unwrap_or(&mut llm),
@@ -95,4 +102,10 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     }
     drop(slot);
     Ok(exit)
+}
+
+/// The model of `config` with patience, and with a memory of how long its server wants to be left alone.
+fn asked(setup: &Setup, config: &Config, llm: Box<dyn Llm>) -> Budgeted<Retrying<Box<dyn Llm>>> {
+    let account = setup.model_account(config).unwrap_or_else(Account::kept_nowhere);
+    Budgeted::new(Retrying::new(llm), account)
 }

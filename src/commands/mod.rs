@@ -4,6 +4,7 @@ mod consume;
 mod demo;
 mod doctor;
 mod figures;
+mod forges;
 mod gc;
 mod models;
 mod produce;
@@ -63,6 +64,7 @@ pub fn run(invocation: &Invocation) -> Result<Exit> {
             logging::start(&log, &redactor)?;
             let setup = Setup::new(config, redactor)?;
             let exit = work(&setup, *mode);
+            setup.save_budget(false);
             gc::gc_when_due(&setup.config);
             exit
         }

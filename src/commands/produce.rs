@@ -7,11 +7,15 @@ use crate::config::QueueBackend;
 use crate::error::{Exit, Kind, Result};
 use crate::handler::{is_wanted, prepare};
 use crate::ports::{Candidates, Forge, Publisher, TaskQueue};
-use crate::sys::clock;
+use crate::sys::{clock, fault};
 use crate::task::{TaskId, TaskKey, TaskMessage};
 
 /// Runs one pass, unless another producer is at it.
 pub fn produce(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
+    if let Some(wait) = setup.forge_account().and_then(|account| account.wait()) {
+        log::info!("nothing new is looked for: {wait}");
+        return Ok(Exit::Parked);
+    }
     let mut pass = Pass { setup, forge: setup.forge()?, published: 0, exit: Exit::Done };
     if queue.produce(&mut |publisher| pass.run(publisher))? {
         log::info!("{} tasks queued", pass.published);
@@ -42,6 +46,12 @@ impl Pass<'_> {
                 self.take_up(publisher, message)?;
             }
         }
+        if let Some(until_ms) = self.setup.forge_account().and_then(|account| account.reserve_until_ms()) {
+            let until = clock::rfc3339(until_ms);
+            log::info!("nothing new is looked for before {until}: few requests are left, and work begun needs them");
+            self.exit = self.exit.worse(Exit::Parked);
+            return Ok(());
+        }
         let Candidates { keys, faults } = self.forge.candidates()?;
         for fault in faults {
             log::error!("{fault:#}");
@@ -56,6 +66,9 @@ impl Pass<'_> {
                 done => done?,
             }
         }
+        fault::point("produce.published");
+        // Not before: whoever dies in between must see the same list again.
+        self.setup.save_budget(true);
         Ok(())
     }
 

@@ -2,13 +2,13 @@
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::models::http_client;
+use crate::budget::{Account, Budget};
 use crate::cli::Mode;
-use crate::config::{Config, QueueBackend, Submodules, TaskSource};
+use crate::config::{Config, Provider, QueueBackend, Submodules, TaskSource};
 use crate::context::{CompressionSettings, Contexts, TaskDb};
 use crate::error::{Error, Result};
-use crate::forge::{Github, GithubSettings, Gitlab, GitlabSettings, Local};
 use crate::handler::{Protocol, Settings};
 use crate::ports::{Forge, TaskQueue};
 use crate::prompts::Prompts;
@@ -19,10 +19,7 @@ use crate::task::Labels;
 use crate::text::Redactor;
 use crate::workspace;
 
-/// What our own account is called on the local forge.
-const LOCAL_BOT: &str = "coding-agent";
-
-/// Longest time for one call to a forge, in seconds.
+/// Longest time for one call to a forge, unless a command has less patience.
 const FORGE_TIMEOUT_SECONDS: u64 = 60;
 
 /// Variables that git may need to reach a remote; nothing else of our environment goes to it.
@@ -51,7 +48,10 @@ pub struct Setup {
     pub redactor: Redactor,
     pub prompts: Prompts,
     pub contexts: Contexts,
+    /// Longest time for one call to a forge.
+    pub forge_timeout_seconds: u64,
     forge: OnceCell<Box<dyn Forge>>,
+    budget: OnceCell<Arc<Budget>>,
 }
 
 impl Setup {
@@ -63,7 +63,15 @@ impl Setup {
     pub fn with_prompts(config: Config, redactor: Redactor, prompts: Prompts) -> Self {
         let storage = &config.context_storage;
         let contexts = Contexts::new(&storage.base_dir, Sync::Now, storage.enabled);
-        Self { contexts, prompts, redactor, config, forge: OnceCell::new() }
+        Self {
+            contexts,
+            prompts,
+            redactor,
+            config,
+            forge_timeout_seconds: FORGE_TIMEOUT_SECONDS,
+            forge: OnceCell::new(),
+            budget: OnceCell::new(),
+        }
     }
 
     pub fn is_paused(&self) -> bool {
@@ -73,6 +81,37 @@ impl Setup {
     pub fn pause_signal(&self) -> Option<PathBuf> {
         let pause = &self.config.pause_resume;
         pause.enabled.then(|| pause.signal_file.clone())
+    }
+
+    /// What servers said about limits, read only where a server is asked.
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.budget.get_or_init(|| Budget::open(&self.config.queue.dir))
+    }
+
+    /// From here on nothing that was learned earlier is believed, and nothing new is kept.
+    pub fn forget_budget(&mut self) {
+        self.budget = OnceCell::from(Budget::kept_nowhere());
+    }
+
+    /// Keeps what was learned about limits; `with_lists` where all listed items have been dealt with.
+    pub fn save_budget(&self, with_lists: bool) {
+        match self.budget.get() {
+            Some(budget) if with_lists => budget.save_with_lists(),
+            Some(budget) => budget.save(),
+            None => {}
+        }
+    }
+
+    /// The account at the server of the model that `config` names; `None` for recorded replies.
+    pub fn model_account(&self, config: &Config) -> Option<Account> {
+        let llm = &config.llm;
+        let (address, model, key) = match llm.provider {
+            Provider::Openai => (&llm.openai.base_url, &llm.openai.model, llm.openai.api_key.as_ref()),
+            Provider::Ollama => (&llm.ollama.endpoint, &llm.ollama.model, None),
+            Provider::Lmstudio => (&llm.lmstudio.base_url, &llm.lmstudio.model, None),
+            Provider::Replay => return None,
+        };
+        Some(self.budget().account(address, model.as_deref(), key))
     }
 
     /// The six labels of the forge in use.
@@ -112,49 +151,6 @@ impl Setup {
         let forge = self.connect_forge()?;
         forge.probe()?;
         Ok(self.forge.get_or_init(|| forge).as_ref())
-    }
-
-    fn connect_forge(&self) -> Result<Box<dyn Forge>> {
-        match self.config.task_source {
-            TaskSource::Local => {
-                let tasks_dir = self.config.local.tasks_dir.clone();
-                Ok(Box::new(Local::new(tasks_dir, LOCAL_BOT.into(), self.labels())))
-            }
-            TaskSource::Github => {
-                let github = self.config.github.clone();
-                let token = github.personal_access_token.ok_or_else(|| {
-                    Error::host("no token for GitHub is set").hint("put one into GITHUB_PERSONAL_ACCESS_TOKEN")
-                })?;
-                let client = http_client(&self.config, &github.api_url, FORGE_TIMEOUT_SECONDS)?;
-                let settings = GithubSettings {
-                    api_url: github.api_url,
-                    token,
-                    bot_name: github.bot_name,
-                    labels: self.labels(),
-                    repositories: github.repositories,
-                    assignee: github.assignee,
-                    query: github.query,
-                };
-                Ok(Box::new(Github::connect(settings, client)?))
-            }
-            TaskSource::Gitlab => {
-                let gitlab = self.config.gitlab.clone();
-                let token = gitlab.personal_access_token.ok_or_else(|| {
-                    Error::host("no token for GitLab is set").hint("put one into GITLAB_PERSONAL_ACCESS_TOKEN")
-                })?;
-                let client = http_client(&self.config, &gitlab.api_url, FORGE_TIMEOUT_SECONDS)?;
-                let settings = GitlabSettings {
-                    api_url: gitlab.api_url,
-                    token,
-                    bot_name: gitlab.bot_name,
-                    labels: self.labels(),
-                    repositories: gitlab.repositories,
-                    assignee: gitlab.assignee,
-                    query: gitlab.query,
-                };
-                Ok(Box::new(Gitlab::connect(settings, client)?))
-            }
-        }
     }
 
     /// The queue; one in memory lives in this process only, so it needs both halves of the job.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::figures::{cost_json, cost_text, duration_text};
+use crate::budget::{KnownWait, known_waits};
 use crate::config::Config;
 use crate::context::{Contexts, Cost, Group, TaskDbView, TaskRow, Total};
 use crate::error::Result;
@@ -50,6 +51,11 @@ pub fn status(config: &Config, as_json: bool) -> Result<String> {
             "per_repository": totals(&mut database, Group::Repository, "repository"),
         });
     }
+    let waits = known_waits(&config.queue.dir);
+    report["waits"] = waits.iter().map(wait_facts).collect::<Vec<_>>().into();
+    if !as_json {
+        report["wait_texts"] = waits.iter().map(ToString::to_string).collect::<Vec<_>>().into();
+    }
     report["database_problem"] = database.problem().into();
     Ok(if as_json { printable_json(&format!("{report:#}\n")).into_owned() } else { as_text(&report) })
 }
@@ -89,6 +95,12 @@ fn finished_facts(task: &TaskRow) -> Value {
         "task_identifier": task.task_identifier, "repository": task.repository,
         "completed_at": task.completed_at, "error_message": task.error_message,
         "elapsed_ms": elapsed_ms,
+    })
+}
+
+fn wait_facts(wait: &KnownWait) -> Value {
+    json!({
+        "server": wait.server, "model": wait.model, "until": clock::rfc3339(wait.until_ms), "reason": wait.reason,
     })
 }
 
@@ -139,6 +151,9 @@ fn as_text(report: &Value) -> String {
                 let _ = writeln!(text, "      {cost}{elapsed}");
             }
         }
+    }
+    for wait in report["wait_texts"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let _ = writeln!(text, "{}", printable_line(&format!("Limit: {wait}")));
     }
     if let Some(problem) = report["database_problem"].as_str() {
         let _ = writeln!(

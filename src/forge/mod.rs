@@ -3,6 +3,7 @@
 
 pub mod github;
 pub mod gitlab;
+mod lists;
 pub mod local;
 mod rest;
 

@@ -14,6 +14,10 @@ pub const TRIES: u32 = 4;
 pub const MOST_BODY_BYTES: u64 = 64 << 20;
 /// Pages of one list; with 100 items each nobody has more.
 pub const MOST_PAGES: usize = 1000;
+/// A server that names a later time is asked again after this all the same.
+pub const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
+/// How long the answer to "who am I" holds; a refused token ends it.
+pub const IDENTITY_GOOD_FOR_MS: u64 = 24 * 3_600_000;
 /// A longer wait ends the pass instead.
 const LONGEST_SLEEP_MS: u64 = 60_000;
 /// Tries of a write that is looked up in between.

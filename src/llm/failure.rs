@@ -1,14 +1,13 @@
 //! What a model server's refusal means for us: whose fault it is, and until when. The spellings of
 //! many servers are gathered here and nowhere else. Sends nothing.
 
+use super::quota;
 use crate::error::Error;
 use crate::sys::clock;
 use crate::sys::http::HttpResponse;
 
-/// A used-up quota is not looked at again before this.
+/// A used-up quota without a known end is not looked at again before this.
 const QUOTA_WAIT_MS: u64 = 3_600_000;
-/// Servers that name a later time are asked again after this all the same.
-const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
 
 /// Ways of saying that the request does not fit the model's window: OpenAI, vLLM, SGLang, llama.cpp,
 /// LM Studio, Anthropic and Gemini (through their compatible APIs), OpenRouter, Mistral, TGI, xAI, Groq,
@@ -66,6 +65,18 @@ const QUOTA: &[&str] = &[
     "exceeded your quota",
 ];
 
+/// Of these, what a person has to pay for: no time that the server names ends it.
+const MONEY: &[&str] = &[
+    "insufficient_quota",
+    "billing_hard_limit",
+    "billing hard limit",
+    "insufficient balance",
+    "insufficient credits",
+    "insufficient_credits",
+    "out of credits",
+    "credit balance is too low",
+];
+
 /// Whether a refusal says that the conversation does not fit the model's window (case C13). A rate
 /// limit never does, whatever its words.
 pub fn is_overflow(status: u16, body: &[u8]) -> bool {
@@ -91,27 +102,19 @@ fn says(body: &[u8], spellings: &[&str]) -> bool {
     spellings.iter().any(|spelling| text.contains(spelling))
 }
 
-/// When the server says it can be asked again, in milliseconds since the epoch: `Retry-After` in
-/// seconds or as a date (RFC 9110, section 10.2.3), or `retry-after-ms` (Azure OpenAI).
-pub fn retry_after_ms(response: &HttpResponse, now_ms: u64) -> Option<u64> {
-    let wait = |factor: f64| {
-        move |text: &str| {
-            let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
-            Some(now_ms.saturating_add((number * factor) as u64))
-        }
-    };
-    let exact = response.header("retry-after-ms").and_then(wait(1.0));
-    let usual = || {
-        let text = response.header("retry-after")?;
-        wait(1000.0)(text).or_else(|| clock::parse_http_date(text))
-    };
-    exact.or_else(usual).map(|until_ms| until_ms.min(now_ms + LONGEST_WAIT_MS))
-}
-
 /// A passing fault, with its end where the server names one.
 pub fn passing(response: &HttpResponse, sentence: String) -> Error {
     let error = Error::later(sentence);
-    match retry_after_ms(response, clock::now_ms()) {
+    match quota::end_ms(|name| response.header(name), Some(&response.body), clock::now_ms()) {
+        Some(until_ms) => error.until(until_ms),
+        None => error,
+    }
+}
+
+/// An answer that is none: a passing fault too, but its body may hold a model's words, which name no time.
+pub fn no_answer(response: &HttpResponse, sentence: String) -> Error {
+    let error = Error::later(sentence);
+    match quota::end_ms(|name| response.header(name), None, clock::now_ms()) {
         Some(until_ms) => error.until(until_ms),
         None => error,
     }
@@ -120,7 +123,12 @@ pub fn passing(response: &HttpResponse, sentence: String) -> Error {
 /// The quota is used up: nothing for a quick retry, nor this task's fault.
 pub fn quota(response: &HttpResponse, server: &str, words: &str) -> Error {
     let now_ms = clock::now_ms();
-    let until_ms = retry_after_ms(response, now_ms).unwrap_or(0).max(now_ms + QUOTA_WAIT_MS);
+    let named_ms = quota::end_ms(|name| response.header(name), Some(&response.body), now_ms);
+    let is_money = response.status == 402 || says(&response.body, MONEY);
+    let until_ms = match named_ms {
+        Some(until_ms) if !is_money => until_ms,
+        named_ms => named_ms.unwrap_or(0).max(now_ms + QUOTA_WAIT_MS),
+    };
     Error::later(format!("the quota at `{server}` is used up{words}"))
         .until(until_ms)
         .hint("look at the plan and the balance of the account")

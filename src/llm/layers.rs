@@ -1,7 +1,9 @@
-//! Wrappers of a model: one that tries again, one that writes down what each call cost.
+//! Wrappers of a model: one that tries again, one that remembers waits for the next start, one that writes
+//! down what each call cost.
 
 use std::time::{Duration, Instant};
 
+use crate::budget::Account;
 use crate::chat::estimate_tokens;
 use crate::context::{LlmCall, TaskDb};
 use crate::error::{Kind, Result};
@@ -63,6 +65,50 @@ impl<L: Llm> Llm for Retrying<L> {
             (self.sleep)(wait);
             tried += 1;
         }
+    }
+}
+
+/// Writes down how long the server wants to be left alone, so that the next start leaves it alone.
+#[derive(Debug)]
+pub struct Budgeted<L> {
+    inner: L,
+    account: Account,
+}
+
+impl<L: Llm> Budgeted<L> {
+    /// Wraps `inner`, whose waits go to `account`.
+    pub fn new(inner: L, account: Account) -> Self {
+        Self { inner, account }
+    }
+
+    fn note<T>(&self, done: &Result<T>) {
+        match done {
+            Ok(_) => self.account.may_go_on(),
+            Err(error) if error.kind() == Kind::Later => {
+                if let Some(until_ms) = error.not_before_ms() {
+                    self.account.must_wait(until_ms, error.sentence());
+                }
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl<L: Llm> Llm for Budgeted<L> {
+    fn model(&self) -> &ModelProfile {
+        self.inner.model()
+    }
+
+    fn probe(&mut self) -> Result<()> {
+        let done = self.inner.probe();
+        self.note(&done);
+        done
+    }
+
+    fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
+        let done = self.inner.complete(request);
+        self.note(&done);
+        done
     }
 }
 

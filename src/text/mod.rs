@@ -41,7 +41,7 @@ pub use printable::{printable, printable_json, printable_line};
 pub use quotation::quoted;
 pub use redaction::Redactor;
 pub use references::without_references;
-pub use server_words::server_words;
+pub use server_words::{server_sentence, server_words};
 pub use terminal::as_displayed;
 pub use thinking::{split_thinking, without_thinking};
 pub use title::{first_line, subject};

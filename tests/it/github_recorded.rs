@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::error::Kind;
 use coding_agent::forge::{Github, GithubSettings};
@@ -58,7 +59,8 @@ fn adapter(server: &HttpServer, repository: &str, query: &str) -> Github {
         assignee: None,
         query: query.to_owned(),
     };
-    Github::connect(settings, HttpClient::new(HttpSettings::default(), false).unwrap()).unwrap()
+    let client = HttpClient::new(HttpSettings::default(), false).unwrap();
+    Github::connect(settings, client, Account::kept_nowhere()).unwrap()
 }
 
 fn numbers(keys: &[TaskKey]) -> Vec<String> {

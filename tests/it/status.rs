@@ -28,7 +28,10 @@ fn nothing_was_done_yet() {
     assert_eq!(text, "Waiting: 0\nRunning: 0\nPut off: 0\nPaused: 0\nGiven up: 0\nUnreadable: 0\nEnded last: 0\n");
     let report = report(&world);
     let names: Vec<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(names.join(" "), "corrupt database_problem deferred gave_up last_finished paused queue running totals");
+    assert_eq!(
+        names.join(" "),
+        "corrupt database_problem deferred gave_up last_finished paused queue running totals waits"
+    );
     assert_eq!(report["totals"], json!({ "all": null, "per_day": [], "per_user": [], "per_repository": [] }));
     assert!(!world.path("contexts").exists() && !world.path("spool").exists(), "looking makes nothing");
 }

@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["config", "logging", "prompts"],
     &["chat", "task"],
     &["ports"],
-    &["context", "queue"],
+    &["budget", "context", "queue"],
     &["forge", "llm", "tools", "workspace"],
     &["control"],
     &["handler"],

@@ -56,3 +56,24 @@ python_packages() {
 WORK=$REAL/work-$CHECK
 rm -rf "$WORK"
 mkdir -p "$WORK"
+
+# What ogr has recorded of forges, in $RECORDED afterwards: only its source distribution has it. Nothing of it is run.
+recorded_by_ogr() {
+  local place=$REAL/$OGR
+  need python3 tar
+  RECORDED=$place/tests/integration
+  [ -d "$RECORDED" ] && return
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$REAL" "$OGR" ||
+    skipped "pip cannot get $OGR"
+  mkdir -p "$place"
+  tar -xzf "$REAL/${OGR/==/-}.tar.gz" -C "$place" --strip-components=1
+}
+
+# read_recordings <github|gitlab> <directory ...>: lets our adapter read what that forge has answered to others.
+read_recordings() {
+  need cargo
+  python_packages "$PYYAML"
+  cargo build --locked --quiet --example read_forge
+  "$BIN/python" -B tests/real/replay_recordings.py "$1" target/debug/examples/read_forge "${@:2}" ||
+    failed "recorded answers we cannot read"
+}

@@ -2,9 +2,10 @@
 //! says what to ask, one a line on standard output says what came of it.
 //!
 //! ```text
-//! read_forge github|gitlab <URL of the API> [<owner/repo> …]
+//! read_forge github|gitlab <URL of the API>
 //! {"do": "item", "owner": "acme", "repo": "widgets", "number": 7}
-//! {"do": "comments", "project": 42, "number": 7, "change": true}
+//! {"do": "comments", "project": 42, "number": 7, "change": true, "below": "/a/path/below/the/URL"}
+//! {"do": "candidates", "repositories": ["acme/widgets"]}
 //! ```
 
 #![allow(clippy::print_stdout, reason = "it is what this program is for")]
@@ -12,6 +13,7 @@
 use std::io::BufRead as _;
 use std::process::ExitCode;
 
+use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::error::{Error, Result};
 use coding_agent::forge::{Github, GithubSettings, Gitlab, GitlabSettings};
@@ -22,10 +24,10 @@ use serde_json::{Value, json};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [kind, url, repositories @ ..] = arguments.as_slice() else { return ExitCode::from(64) };
+    let [kind, url] = arguments.as_slice() else { return ExitCode::from(64) };
     for line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
         let Ok(asked) = serde_json::from_str::<Value>(&line) else { return ExitCode::from(64) };
-        let done = connect(kind, url, repositories, &asked).and_then(|forge| ask(forge.as_ref(), &asked));
+        let done = connect(kind, url, &asked).and_then(|forge| ask(forge.as_ref(), &asked));
         let told = match done {
             Ok(value) => json!({"asked": asked, "good": value}),
             Err(error) => json!({"asked": asked, "error": error.sentence(), "cause": format!("{error:#}")}),
@@ -35,17 +37,19 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn connect(kind: &str, url: &str, repositories: &[String], asked: &Value) -> Result<Box<dyn Forge>> {
+fn connect(kind: &str, url: &str, asked: &Value) -> Result<Box<dyn Forge>> {
     let client = HttpClient::new(HttpSettings { ca_file: None, timeout: None }, false)?;
-    let (api_url, token) = (url.to_owned(), Secret::new("glpat-0123456789abcdefghij"));
-    let (bot_name, labels, assignee) = (None, Labels::default(), None);
-    let (repositories, query) = (repositories.to_vec(), text(asked, "query"));
+    let (api_url, token) = (format!("{url}{}", text(asked, "below")), Secret::new("glpat-0123456789abcdefghij"));
+    let (bot_name, labels, assignee, account) = (None, Labels::default(), None, Account::kept_nowhere());
+    let names = asked["repositories"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let repositories = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let query = text(asked, "query");
     Ok(if kind == "github" {
         let settings = GithubSettings { api_url, token, bot_name, labels, repositories, assignee, query };
-        Box::new(Github::connect(settings, client)?)
+        Box::new(Github::connect(settings, client, account)?)
     } else {
         let settings = GitlabSettings { api_url, token, bot_name, labels, repositories, assignee, query };
-        Box::new(Gitlab::connect(settings, client)?)
+        Box::new(Gitlab::connect(settings, client, account)?)
     })
 }
 
@@ -89,6 +93,7 @@ fn ask(forge: &dyn Forge, asked: &Value) -> Result<Value> {
         "repository" => json!(forge.repository(&key)?.url),
         "find" => forge.find_pull_request(&key, &branch)?.map_or(Value::Null, |found| json!(found.url)),
         "comment" => json!(forge.post_comment(&key, &body)?),
+        "edit" => json!(forge.update_comment(&key, &text(asked, "id"), &body)?),
         "add_label" => json!(forge.add_label(&key, &label)?),
         "remove_label" => json!(forge.remove_label(&key, &label)?),
         "open" => {

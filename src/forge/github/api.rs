@@ -1,14 +1,17 @@
 //! Requests to GitHub: headers, pages, rate limits, retries, and what an error means. Knows no task.
 //! A read may be repeated; a write is never repeated here, since nobody knows whether it took effect.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::super::rest::{MOST_BODY_BYTES, MOST_PAGES, TRIES, elsewhere, next_link, path_of, patiently};
+use super::super::lists::{self, Page, Reduced};
+use super::super::rest::{LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, next_link, path_of, patiently};
 use super::wire::ErrorBody;
+use crate::budget::{Account, RateLimit};
 use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
 use crate::sys::clock;
-use crate::sys::http::{HttpClient, HttpRequest, HttpResponse, same_origin};
+use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
 
 /// The wait GitHub asks for at a secondary limit that names none ("Best practices for using the REST API").
 const SECONDARY_WAIT_MS: u64 = 60_000;
@@ -18,6 +21,7 @@ pub struct Api {
     client: HttpClient,
     base: String,
     authorization: Secret,
+    account: Account,
 }
 
 /// An answer that was not an error of transport, limit or token.
@@ -63,10 +67,15 @@ impl Answer {
 }
 
 impl Api {
-    /// The API at `base` (no slash at the end).
-    pub fn new(client: HttpClient, base: String, token: &Secret) -> Self {
+    /// The API at `base` (no slash at the end); what it says of limits goes to `account`.
+    pub fn new(client: HttpClient, base: String, token: &Secret, account: Account) -> Self {
         let authorization = Secret::new(format!("Bearer {}", token.expose()));
-        Self { client, base, authorization }
+        Self { client, base, authorization, account }
+    }
+
+    /// What is known of limits and lists.
+    pub fn account(&self) -> &Account {
+        &self.account
     }
 
     /// A read, repeated after passing faults.
@@ -74,7 +83,8 @@ impl Api {
     /// # Errors
     /// `Kind::Later` for passing faults and limits, `Kind::Host` when the token is refused.
     pub fn get(&self, path: &str) -> Result<Answer> {
-        self.get_url(&format!("{}{path}", self.base))
+        let url = format!("{}{path}", self.base);
+        patiently(TRIES, || self.once("GET", &url, None, None))
     }
 
     /// All items of a list, following `rel="next"` on the same host.
@@ -83,23 +93,39 @@ impl Api {
     /// As [`Api::get`]; `Kind::Task` when a page is refused.
     pub fn get_all<P: DeserializeOwned>(&self, what: &str, path: &str) -> Result<Vec<P>> {
         let mut pages = Vec::new();
-        let mut next = Some(format!("{}{path}", self.base));
-        while let Some(url) = next {
-            let answer = self.get_url(&url)?;
-            if !answer.is_good() {
-                return Err(answer.refusal(what));
-            }
-            pages.push(answer.json()?);
-            next = answer.response.header("link").and_then(next_link).map(str::to_owned);
-            if let Some(url) = next.as_deref().filter(|url| !same_origin(url, &self.base)) {
-                return Err(elsewhere(what, url));
-            }
-            if pages.len() == MOST_PAGES {
-                log::warn!("{what}: the list has more than {MOST_PAGES} pages; the rest is left out");
-                break;
-            }
-        }
+        let first = format!("{}{path}", self.base);
+        lists::walk(what, &first, None, |url| self.page(what, url, None), |_, page| pages.push(page.content))?;
         Ok(pages)
+    }
+
+    /// As [`Api::get_all`] for lists that are read again and again: of each page what `reduce` leaves, from
+    /// memory while GitHub says that nothing has changed. Such an answer does not count against the limit
+    /// (docs: "Best practices for using the REST API", conditional requests).
+    ///
+    /// # Errors
+    /// As [`Api::get_all`].
+    pub fn list<P: DeserializeOwned, T: Serialize + DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+        reduce: impl Fn(P) -> Reduced<T>,
+    ) -> Result<Vec<T>> {
+        let first = format!("{}{path}", self.base);
+        lists::read(&self.account, what, &first, |url, etag| self.page(what, url, etag), reduce)
+    }
+
+    /// A page of a list; `None` when it still has that entity tag.
+    fn page<P: DeserializeOwned>(&self, what: &str, url: &str, etag: Option<&str>) -> Result<Option<Page<P>>> {
+        let answer = patiently(TRIES, || self.once("GET", url, None, etag))?;
+        if answer.status == 304 && etag.is_some() {
+            return Ok(None);
+        }
+        if !answer.is_good() {
+            return Err(answer.refusal(what));
+        }
+        let next = answer.response.header("link").and_then(next_link).map(str::to_owned);
+        let etag = answer.response.header("etag").map(str::to_owned);
+        Ok(Some(Page { content: answer.json()?, etag, next }))
     }
 
     /// A write: one try, but for limits, at which nothing was done.
@@ -109,7 +135,7 @@ impl Api {
     pub fn write(&self, method: &str, path: &str, body: Option<&serde_json::Value>) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
         let body = body.map(|body| body.to_string().into_bytes());
-        patiently(1, || self.once(method, &url, body.as_deref()))
+        patiently(1, || self.once(method, &url, body.as_deref(), None))
     }
 
     /// A write that may be repeated, because doing it twice is doing it once.
@@ -119,14 +145,10 @@ impl Api {
     pub fn write_idempotent(&self, method: &str, path: &str, body: Option<&serde_json::Value>) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
         let body = body.map(|body| body.to_string().into_bytes());
-        patiently(TRIES, || self.once(method, &url, body.as_deref()))
+        patiently(TRIES, || self.once(method, &url, body.as_deref(), None))
     }
 
-    fn get_url(&self, url: &str) -> Result<Answer> {
-        patiently(TRIES, || self.once("GET", url, None))
-    }
-
-    fn once(&self, method: &str, url: &str, body: Option<&[u8]>) -> Result<Answer> {
+    fn once(&self, method: &str, url: &str, body: Option<&[u8]>, etag: Option<&str>) -> Result<Answer> {
         let mut headers = vec![
             ("authorization", self.authorization.expose()),
             ("accept", "application/vnd.github+json"),
@@ -135,6 +157,7 @@ impl Api {
         if body.is_some() {
             headers.push(("content-type", "application/json"));
         }
+        headers.extend(etag.map(|etag| ("if-none-match", etag)));
         let request = HttpRequest { method, url, headers: &headers, body, most_body_bytes: MOST_BODY_BYTES };
         let response = self.client.send(&request)?;
         log::debug!("{method} {url} -> {}", response.status);
@@ -148,13 +171,25 @@ impl Api {
     }
 
     fn judge(&self, method: &str, url: &str, answer: Answer) -> Result<Answer> {
+        let resource = answer.response.header("x-ratelimit-resource").unwrap_or("core");
+        if let Some(limit) = rate_limit(&answer) {
+            self.account.note_limit(resource, limit);
+        }
         if let Some(until_ms) = limited_until(&answer) {
             let sentence = format!("GitHub's rate limit is used up until {}", clock::rfc3339(until_ms));
+            // Searches are counted by the minute; everything else may go on.
+            if resource != "search" {
+                self.account.must_wait(until_ms, &sentence);
+            }
             return Err(Error::later(sentence).until(until_ms));
         }
+        self.account.may_go_on();
         match answer.status {
-            401 => Err(Error::host("GitHub refuses the token: it is wrong, expired or revoked")
-                .hint("put a valid one into GITHUB_PERSONAL_ACCESS_TOKEN")),
+            401 => {
+                self.account.forget_facts();
+                Err(Error::host("GitHub refuses the token: it is wrong, expired or revoked")
+                    .hint("put a valid one into GITHUB_PERSONAL_ACCESS_TOKEN"))
+            }
             408 | 500.. => {
                 Err(Error::later(format!("GitHub answers {method} {} with status {}", path_of(url), answer.status)))
             }
@@ -163,21 +198,35 @@ impl Api {
     }
 }
 
+fn number(answer: &Answer, header: &str) -> Option<u64> {
+    answer.response.header(header)?.trim().parse().ok()
+}
+
+/// What is left of a limit (docs: "Rate limits for the REST API").
+fn rate_limit(answer: &Answer) -> Option<RateLimit> {
+    Some(RateLimit {
+        limit: number(answer, "x-ratelimit-limit").unwrap_or(0),
+        remaining: number(answer, "x-ratelimit-remaining")?,
+        reset_ms: number(answer, "x-ratelimit-reset")?.saturating_mul(1000),
+    })
+}
+
 /// Until when a limit holds, in milliseconds since the epoch (docs: "Rate limits for the REST API").
 fn limited_until(answer: &Answer) -> Option<u64> {
     if !matches!(answer.status, 403 | 429) {
         return None;
     }
-    let header = |name: &str| answer.response.header(name).and_then(|value| value.trim().parse::<u64>().ok());
     let now_ms = clock::now_ms();
-    if let Some(seconds) = header("retry-after") {
-        return Some(now_ms + seconds.saturating_mul(1000));
-    }
-    if header("x-ratelimit-remaining") == Some(0) {
-        let reset_ms = header("x-ratelimit-reset").map_or(0, |seconds| seconds.saturating_mul(1000));
-        return Some(reset_ms.max(now_ms + 1000));
-    }
-    let secondary =
-        answer.status == 429 || answer.error.says("secondary rate limit") || answer.error.says("abuse detection");
-    secondary.then(|| now_ms + SECONDARY_WAIT_MS)
+    let until_ms = if let Some(seconds) = number(answer, "retry-after") {
+        now_ms.saturating_add(seconds.saturating_mul(1000))
+    } else if number(answer, "x-ratelimit-remaining") == Some(0) {
+        let reset_ms = number(answer, "x-ratelimit-reset").map_or(0, |seconds| seconds.saturating_mul(1000));
+        reset_ms.max(now_ms + 1000)
+    } else if answer.status == 429 || answer.error.says("secondary rate limit") || answer.error.says("abuse detection")
+    {
+        now_ms + SECONDARY_WAIT_MS
+    } else {
+        return None;
+    };
+    Some(until_ms.min(now_ms + LONGEST_WAIT_MS))
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::rest::{marker, write_once};
+use super::rest::{IDENTITY_GOOD_FOR_MS, marker, write_once};
+use crate::budget::Account;
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::ports::{
@@ -92,16 +93,27 @@ fn place(key: &TaskKey) -> Result<Place<'_>> {
     }
 }
 
+/// The login of the token; `None` where GitHub does not say it.
+fn whose_token(api: &Api) -> Result<Option<String>> {
+    const FACT: &str = "login";
+    if let Some(told) = api.account().fact(FACT, IDENTITY_GOOD_FOR_MS) {
+        return Ok(told);
+    }
+    let answer = api.get("/user")?;
+    let told = if answer.is_good() { Some(answer.json::<User>()?.login) } else { None };
+    api.account().keep_fact(FACT, &told);
+    Ok(told)
+}
+
 impl Github {
-    /// Connects and finds out who we are.
+    /// Connects and finds out who we are, unless `account` knows it.
     ///
     /// # Errors
     /// `Kind::Host` when the token is refused or is somebody else's; `Kind::Later` when GitHub
     /// cannot be reached.
-    pub fn connect(settings: GithubSettings, client: HttpClient) -> Result<Self> {
-        let api = Api::new(client, settings.api_url.clone(), &settings.token);
-        let answer = api.get("/user")?;
-        let told = if answer.is_good() { Some(answer.json::<User>()?.login) } else { None };
+    pub fn connect(settings: GithubSettings, client: HttpClient, account: Account) -> Result<Self> {
+        let api = Api::new(client, settings.api_url.clone(), &settings.token, account);
+        let told = whose_token(&api)?;
         let bot_login = match (told, &settings.bot_name) {
             (Some(told), Some(wanted)) if !told.eq_ignore_ascii_case(wanted) => {
                 return Err(Error::host(format!("the token belongs to `{told}`, but github.bot_name is `{wanted}`"))

@@ -73,12 +73,8 @@ impl Issue {
 
     /// Its key; `None` when its address is strange.
     pub fn key(&self) -> Option<TaskKey> {
-        let ((owner, repo), number) = (self.repository()?, self.number);
-        Some(if self.pull_request.is_some() {
-            TaskKey::GithubPullRequest { owner, repo, number }
-        } else {
-            TaskKey::GithubIssue { owner, repo, number }
-        })
+        let (owner, repo) = self.repository()?;
+        Some(item_key(owner, repo, self.number, self.pull_request.is_some()))
     }
 
     /// As the rest of the program sees it.
@@ -95,6 +91,15 @@ impl Issue {
             location: self.html_url,
             change: None,
         }
+    }
+}
+
+/// The key of an issue or pull request.
+pub fn item_key(owner: String, repo: String, number: u64, is_pull: bool) -> TaskKey {
+    if is_pull {
+        TaskKey::GithubPullRequest { owner, repo, number }
+    } else {
+        TaskKey::GithubIssue { owner, repo, number }
     }
 }
 

@@ -1,15 +1,18 @@
 //! Requests to GitLab: the token, pages, rate limits, retries, and what an error means. Knows no task.
 //! A read may be repeated; a write is never repeated here, since nobody knows whether it took effect.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::super::rest::{MOST_BODY_BYTES, MOST_PAGES, TRIES, elsewhere, next_link, path_of, patiently};
+use super::super::lists::{self, PAGE_ITEMS, Page, Reduced};
+use super::super::rest::{LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, next_link, path_of, patiently};
 use super::wire::ErrorBody;
+use crate::budget::{Account, RateLimit};
 use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
 use crate::sys::clock;
-use crate::sys::http::{HttpClient, HttpRequest, HttpResponse, same_origin};
+use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
 
 /// The wait after a 429 that names none; GitLab counts requests per minute (docs: "User and IP rate limits").
 const LIMIT_WAIT_MS: u64 = 60_000;
@@ -19,6 +22,7 @@ pub struct Api {
     client: HttpClient,
     base: String,
     token: Secret,
+    account: Account,
 }
 
 /// An answer that was not an error of transport, limit or token.
@@ -72,9 +76,14 @@ impl Answer {
 }
 
 impl Api {
-    /// The API at `base` (no slash at the end).
-    pub fn new(client: HttpClient, base: String, token: Secret) -> Self {
-        Self { client, base, token }
+    /// The API at `base` (no slash at the end); what it says of limits goes to `account`.
+    pub fn new(client: HttpClient, base: String, token: Secret, account: Account) -> Self {
+        Self { client, base, token, account }
+    }
+
+    /// What is known of limits and lists.
+    pub fn account(&self) -> &Account {
+        &self.account
     }
 
     /// A read, repeated after passing faults.
@@ -82,7 +91,8 @@ impl Api {
     /// # Errors
     /// `Kind::Later` for passing faults and limits, `Kind::Host` when the token is refused.
     pub fn get(&self, path: &str) -> Result<Answer> {
-        self.get_url(&format!("{}{path}", self.base))
+        let url = format!("{}{path}", self.base);
+        patiently(TRIES, || self.once("GET", &url, None, None))
     }
 
     /// All items of a list. `query` has no `page`: pages are followed by number where GitLab names the
@@ -91,28 +101,59 @@ impl Api {
     /// # Errors
     /// As [`Api::get`]; `Kind::Task` when a page is refused.
     pub fn get_all<T: DeserializeOwned>(&self, what: &str, path: &str, query: &str) -> Result<Vec<T>> {
-        let and = if query.is_empty() { "" } else { "&" };
-        let first = format!("{}{path}?{query}{and}per_page=100", self.base);
-        let (mut all, mut pages) = (Vec::new(), 0);
-        let mut next = Some(first.clone());
-        while let Some(url) = next {
-            let answer = self.get_url(&url)?;
-            all.extend(answer.good_json::<Vec<T>>(|| what.to_owned())?);
-            pages += 1;
-            let number = answer.response.header("x-next-page").map(str::trim).filter(|page| !page.is_empty());
-            next = match number {
-                Some(page) if page.bytes().all(|byte| byte.is_ascii_digit()) => Some(format!("{first}&page={page}")),
-                _ => answer.response.header("link").and_then(next_link).map(str::to_owned),
-            };
-            if let Some(url) = next.as_deref().filter(|url| !same_origin(url, &self.base)) {
-                return Err(elsewhere(what, url));
-            }
-            if pages == MOST_PAGES {
-                log::warn!("{what}: the list has more than {MOST_PAGES} pages; the rest is left out");
-                break;
-            }
-        }
+        let first = self.first_page(path, query);
+        let mut all: Vec<T> = Vec::new();
+        let fetch = |url: &str| self.page(what, &first, url, None);
+        lists::walk(what, &first, None, fetch, |_, page: Page<Vec<T>>| all.extend(page.content))?;
         Ok(all)
+    }
+
+    /// As [`Api::get_all`] for lists that are read again and again: what `reduce` leaves of their items, from
+    /// memory while GitLab says that nothing has changed. Such an answer counts like any other (docs: "Rate
+    /// limits"), but is short.
+    ///
+    /// # Errors
+    /// As [`Api::get_all`].
+    pub fn list<P: DeserializeOwned, T: Serialize + DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+        query: &str,
+        reduce: impl Fn(&P) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let first = self.first_page(path, query);
+        let reduce = |page: Vec<P>| Reduced {
+            items: page.iter().filter_map(&reduce).collect(),
+            count: page.len(),
+            is_complete: true,
+        };
+        lists::read(&self.account, what, &first, |url, etag| self.page(what, &first, url, etag), reduce)
+    }
+
+    fn first_page(&self, path: &str, query: &str) -> String {
+        let and = if query.is_empty() { "" } else { "&" };
+        format!("{}{path}?{query}{and}per_page={PAGE_ITEMS}", self.base)
+    }
+
+    /// A page of the list that begins at `first`; `None` when it still has that entity tag.
+    fn page<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        first: &str,
+        url: &str,
+        etag: Option<&str>,
+    ) -> Result<Option<Page<Vec<T>>>> {
+        let answer = patiently(TRIES, || self.once("GET", url, None, etag))?;
+        if answer.status == 304 && etag.is_some() {
+            return Ok(None);
+        }
+        let content = answer.good_json(|| what.to_owned())?;
+        let number = answer.response.header("x-next-page").map(str::trim).filter(|page| !page.is_empty());
+        let next = match number {
+            Some(page) if page.bytes().all(|byte| byte.is_ascii_digit()) => Some(format!("{first}&page={page}")),
+            _ => answer.response.header("link").and_then(next_link).map(str::to_owned),
+        };
+        Ok(Some(Page { content, etag: answer.response.header("etag").map(str::to_owned), next }))
     }
 
     /// A write: one try, but for limits, at which nothing was done.
@@ -134,18 +175,15 @@ impl Api {
     fn send(&self, tries: u32, method: &str, path: &str, body: &Value) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
         let body = body.to_string().into_bytes();
-        patiently(tries, || self.once(method, &url, Some(&body)))
+        patiently(tries, || self.once(method, &url, Some(&body), None))
     }
 
-    fn get_url(&self, url: &str) -> Result<Answer> {
-        patiently(TRIES, || self.once("GET", url, None))
-    }
-
-    fn once(&self, method: &str, url: &str, body: Option<&[u8]>) -> Result<Answer> {
+    fn once(&self, method: &str, url: &str, body: Option<&[u8]>, etag: Option<&str>) -> Result<Answer> {
         let mut headers = vec![("private-token", self.token.expose()), ("accept", "application/json")];
         if body.is_some() {
             headers.push(("content-type", "application/json"));
         }
+        headers.extend(etag.map(|etag| ("if-none-match", etag)));
         let request = HttpRequest { method, url, headers: &headers, body, most_body_bytes: MOST_BODY_BYTES };
         let response = self.client.send(&request)?;
         log::debug!("{method} {url} -> {}", response.status);
@@ -154,7 +192,21 @@ impl Api {
         } else {
             ErrorBody::default()
         };
-        judge(method, url, Answer { status: response.status, error, response })
+        let answer = Answer { status: response.status, error, response };
+        if let Some(limit) = rate_limit(&answer) {
+            self.account.note_limit("requests", limit);
+        }
+        if answer.status == 429 {
+            let until_ms = limited_until(&answer);
+            let sentence = format!("GitLab's rate limit is used up until {}", clock::rfc3339(until_ms));
+            self.account.must_wait(until_ms, &sentence);
+            return Err(Error::later(sentence).until(until_ms));
+        }
+        self.account.may_go_on();
+        if answer.status == 401 {
+            self.account.forget_facts();
+        }
+        judge(method, url, answer)
     }
 }
 
@@ -167,11 +219,6 @@ fn judge(method: &str, url: &str, answer: Answer) -> Result<Answer> {
             Err(Error::host("GitLab says that the scopes of the token are not enough")
                 .hint("the token in GITLAB_PERSONAL_ACCESS_TOKEN needs the scope `api`"))
         }
-        429 => {
-            let until_ms = limited_until(&answer);
-            let sentence = format!("GitLab's rate limit is used up until {}", clock::rfc3339(until_ms));
-            Err(Error::later(sentence).until(until_ms))
-        }
         408 | 500.. => {
             Err(Error::later(format!("GitLab answers {method} {} with status {}", path_of(url), answer.status)))
         }
@@ -179,11 +226,23 @@ fn judge(method: &str, url: &str, answer: Answer) -> Result<Answer> {
     }
 }
 
+fn number(answer: &Answer, header: &str) -> Option<u64> {
+    answer.response.header(header)?.trim().parse().ok()
+}
+
+/// What is left of a limit (docs: "Rate limits", response headers).
+fn rate_limit(answer: &Answer) -> Option<RateLimit> {
+    Some(RateLimit {
+        limit: number(answer, "ratelimit-limit").unwrap_or(0),
+        remaining: number(answer, "ratelimit-remaining")?,
+        reset_ms: number(answer, "ratelimit-reset")?.saturating_mul(1000),
+    })
+}
+
 /// Until when a limit holds, in milliseconds since the epoch (docs: "Rate limits", response headers).
 fn limited_until(answer: &Answer) -> u64 {
-    let header = |name: &str| answer.response.header(name).and_then(|value| value.trim().parse::<u64>().ok());
     let now_ms = clock::now_ms();
-    let wait = header("retry-after").map(|seconds| now_ms + seconds.saturating_mul(1000));
-    let reset = || header("ratelimit-reset").map(|seconds| seconds.saturating_mul(1000).max(now_ms + 1000));
-    wait.or_else(reset).unwrap_or(now_ms + LIMIT_WAIT_MS)
+    let wait = number(answer, "retry-after").map(|seconds| now_ms.saturating_add(seconds.saturating_mul(1000)));
+    let reset = || number(answer, "ratelimit-reset").map(|seconds| seconds.saturating_mul(1000).max(now_ms + 1000));
+    wait.or_else(reset).unwrap_or(now_ms + LIMIT_WAIT_MS).min(now_ms + LONGEST_WAIT_MS)
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::rest::{marker, write_once};
+use super::rest::{IDENTITY_GOOD_FOR_MS, marker, write_once};
+use crate::budget::Account;
 use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::ports::{
@@ -102,20 +103,32 @@ fn comment_of(note: Note) -> Comment {
     }
 }
 
+/// The account of the token.
+fn whose_token(api: &Api) -> Result<User> {
+    // No path of a project or group holds a space.
+    const FACT: &str = "whose token";
+    if let Some((id, username)) = api.account().fact(FACT, IDENTITY_GOOD_FOR_MS) {
+        return Ok(User { id, username });
+    }
+    let answer = api.get("/user")?;
+    if !answer.is_good() {
+        return Err(Error::host(answer.refusal("cannot ask whose token this is").sentence())
+            .hint("check gitlab.api_url, which ends in /api/v4, and the scope `api` of the token"));
+    }
+    let told: User = answer.json()?;
+    api.account().keep_fact(FACT, &(told.id, &told.username));
+    Ok(told)
+}
+
 impl Gitlab {
-    /// Connects and finds out who we are.
+    /// Connects and finds out who we are, unless `account` knows it.
     ///
     /// # Errors
     /// `Kind::Host` when the token is refused or is somebody else's; `Kind::Later` when GitLab
     /// cannot be reached.
-    pub fn connect(settings: GitlabSettings, client: HttpClient) -> Result<Self> {
-        let api = Api::new(client, settings.api_url.clone(), settings.token.clone());
-        let answer = api.get("/user")?;
-        if !answer.is_good() {
-            return Err(Error::host(answer.refusal("cannot ask whose token this is").sentence())
-                .hint("check gitlab.api_url, which ends in /api/v4, and the scope `api` of the token"));
-        }
-        let told: User = answer.json()?;
+    pub fn connect(settings: GitlabSettings, client: HttpClient, account: Account) -> Result<Self> {
+        let api = Api::new(client, settings.api_url.clone(), settings.token.clone(), account);
+        let told = whose_token(&api)?;
         if let Some(wanted) = settings.bot_name.as_ref().filter(|name| !told.username.eq_ignore_ascii_case(name)) {
             let told = &told.username;
             return Err(Error::host(format!("the token belongs to `{told}`, but gitlab.bot_name is `{wanted}`"))
@@ -272,7 +285,7 @@ impl Forge for Gitlab {
         self.remember(item.author.as_ref());
         // After a rename the answer says where it lives now.
         let path = item.project_path().map_or_else(|| key.repository(), str::to_owned);
-        let key = candidates::key(&item, path, key.is_change());
+        let key = candidates::key(item.project_id, item.iid, path, key.is_change());
         Ok(Some(item.into_item(key)))
     }
 

@@ -161,7 +161,7 @@ impl Llm for Ollama {
             return Err(self.refusal(&response));
         }
         let endpoint = &self.settings.endpoint;
-        let unusable = |why: &str| failure::passing(&response, format!("`{endpoint}` sent no usable reply: {why}"));
+        let unusable = |why: &str| failure::no_answer(&response, format!("`{endpoint}` sent no usable reply: {why}"));
         let answer = parse_json(&response.body).map_err(|error| unusable(&error.to_string()))?;
         if answer.get("error").is_some() {
             return Err(match failure::is_overflow(200, &response.body) {

@@ -129,7 +129,7 @@ impl OpenAi {
     fn unusable(&self, response: &HttpResponse, why: &str) -> Error {
         let excerpt: String = String::from_utf8_lossy(&response.body).chars().take(200).collect();
         log::info!("an unusable answer of `{}` begins: {}", self.settings.base_url, self.redactor.mask(&excerpt));
-        failure::passing(response, format!("`{}` sent no usable reply: {why}", self.settings.base_url))
+        failure::no_answer(response, format!("`{}` sent no usable reply: {why}", self.settings.base_url))
     }
 
     /// `error` in an answer with status 200, as OpenRouter and other gateways send it.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::schema;
 use crate::chat::estimate_tokens;
 use crate::ports::ToolSpec;
-use crate::text::{Redactor, head_chars, inline_code, visible};
+use crate::text::{Redactor, head_chars, inline_code, json_without_nul, visible};
 
 /// OpenAI refuses a request with a longer description of a tool.
 const LONGEST_DESCRIPTION_CHARS: usize = 1024;
@@ -46,7 +46,7 @@ pub fn specs(server: &str, list: &[Value], wanted: &[String], redactor: &Redacto
         specs.push(ToolSpec {
             wire_name: name.to_owned(),
             description: redactor.mask(&described(description)),
-            schema: redactor.mask_json(schema::repaired(tool.get("inputSchema"))),
+            schema: redactor.mask_json(json_without_nul(schema::repaired(tool.get("inputSchema")))),
         });
     }
     let missing: Vec<String> =

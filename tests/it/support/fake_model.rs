@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+#[cfg(test)]
+use super::World;
 use super::http_server::{HttpServer, Received};
-use super::{Answer, Cassette, World, objection};
+use super::{Answer, Cassette, objection};
 
 /// The key the server takes.
 pub const KEY: &str = "sk-test-0123456789abcdef";
@@ -58,7 +60,7 @@ impl FakeModel {
     fn start(script: impl IntoIterator<Item = Answer>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let state = Arc::new(Mutex::new(State {
             script: script.into_iter().collect(),
-            models: Answer::json(200, &json!({ "object": "list", "data": [{ "id": "other" }, { "id": MODEL }] })),
+            models: Answer::json(200, &json!({ "object": "list", "data": [listed("other"), listed(MODEL)] })),
             windows: None,
             wants_reasoning: false,
             key: Some(KEY),
@@ -146,6 +148,7 @@ impl FakeModel {
     }
 
     /// A world with the issue `fix` whose model is this server.
+    #[cfg(test)]
     pub fn world(&self) -> World {
         let mut world = World::with_task(&Cassette::new());
         self.configure(&world, "");
@@ -154,6 +157,7 @@ impl FakeModel {
     }
 
     /// Writes the configuration anew, with `settings` more in `llm.openai`.
+    #[cfg(test)]
     pub fn configure(&self, world: &World, settings: &str) {
         let base_url = self.base_url();
         world.write(
@@ -229,7 +233,7 @@ impl State {
                 if let (Some(factor), Answer::Whole { body, .. }) = (self.count, &mut answer) {
                     let mut counted: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
                     let tokens = request.body.len() as u64 / 4 * factor;
-                    counted["usage"] = json!({ "prompt_tokens": tokens, "completion_tokens": 10 });
+                    counted["usage"] = with_total(json!({ "prompt_tokens": tokens, "completion_tokens": 10 }));
                     *body = counted.to_string().into();
                 }
                 Ok(answer)
@@ -275,7 +279,22 @@ pub fn reply(line: &Value) -> Answer {
         "choices": [{ "index": 0, "message": message, "finish_reason": reason, "logprobs": null }],
     });
     if let Some(usage) = usage {
-        answer["usage"] = usage;
+        answer["usage"] = with_total(usage);
     }
     Answer::json(200, &answer)
+}
+
+/// A model as `GET /models` lists it.
+fn listed(id: &str) -> Value {
+    json!({ "id": id, "object": "model", "created": 1_700_000_000, "owned_by": "nobody" })
+}
+
+/// What was counted, with the sum that real servers add; what a test has made odd stays as it is.
+fn with_total(mut usage: Value) -> Value {
+    if let (Some(prompt), Some(reply)) = (usage["prompt_tokens"].as_u64(), usage["completion_tokens"].as_u64())
+        && usage.get("total_tokens").is_none()
+    {
+        usage["total_tokens"] = (prompt + reply).into();
+    }
+    usage
 }

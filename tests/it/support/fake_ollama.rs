@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 
+use super::Answer;
 use super::http_server::{HttpServer, Received};
-use super::{Answer, Cassette, World};
+#[cfg(test)]
+use super::{Cassette, World};
 
 /// The model it has.
 pub const OLLAMA_MODEL: &str = "qwen:7b";
@@ -68,6 +70,7 @@ impl FakeOllama {
     }
 
     /// A world with the issue `fix` whose model is this server, with `settings` more of it.
+    #[cfg(test)]
     pub fn world(&self, settings: &str) -> World {
         let world = World::with_task(&Cassette::new());
         world.write(
@@ -110,7 +113,8 @@ impl State {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/api/tags") => {
-                Ok(Answer::json(200, &json!({ "models": [{ "name": "other:latest" }, { "name": OLLAMA_MODEL }] })))
+                let listed = |name: &str| json!({ "name": name, "model": name, "size": 1, "digest": "0".repeat(64) });
+                Ok(Answer::json(200, &json!({ "models": [listed("other:latest"), listed(OLLAMA_MODEL)] })))
             }
             ("POST", "/api/show") => {
                 object(&body, "show", &["model"])?;

@@ -191,8 +191,15 @@ impl World {
         rows.unwrap().map(Result::unwrap).collect()
     }
 
-    /// Makes every deferred entry due.
+    /// Makes every deferred entry due, and every wait that a server asked for over.
     pub fn pass_time(&self) {
+        if self.path("spool/budget.json").exists() {
+            let mut budget: serde_json::Value = serde_json::from_str(&self.read("spool/budget.json")).unwrap();
+            for account in budget["accounts"].as_object_mut().unwrap().values_mut() {
+                account.as_object_mut().unwrap().retain(|name, _| !["wait", "limits"].contains(&name.as_str()));
+            }
+            self.write("spool/budget.json", &budget.to_string());
+        }
         for name in self.names("spool/deferred") {
             let (_, rest) = name.split_once('.').unwrap();
             let from = self.path(format!("spool/deferred/{name}"));

@@ -1,5 +1,6 @@
 //! The fake behind `forge_conformance::Fixture`, with the GitHub adapter in front of it.
 
+use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::forge::{Github, GithubSettings};
 use coding_agent::ports::Forge;
@@ -21,6 +22,11 @@ pub struct GithubFixture {
 
 /// The adapter on a fake, as the configuration makes it.
 pub fn adapter(fake: &FakeGithub, repositories: &[String]) -> Github {
+    adapter_of(fake, repositories, Account::kept_nowhere())
+}
+
+/// The same with what is known of the account.
+pub fn adapter_of(fake: &FakeGithub, repositories: &[String], account: Account) -> Github {
     let settings = GithubSettings {
         api_url: fake.api_url(),
         token: Secret::new(fake.token()),
@@ -31,7 +37,7 @@ pub fn adapter(fake: &FakeGithub, repositories: &[String]) -> Github {
         query: String::new(),
     };
     let client = HttpClient::new(HttpSettings { ca_file: None, timeout: None }, false).unwrap();
-    Github::connect(settings, client).unwrap()
+    Github::connect(settings, client, account).unwrap()
 }
 
 /// The key of an issue of `REPO`.

@@ -1,5 +1,6 @@
 //! The fake behind `forge_conformance::Fixture`, with the GitLab adapter in front of it.
 
+use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::forge::{Gitlab, GitlabSettings};
 use coding_agent::ports::Forge;
@@ -22,6 +23,11 @@ pub struct GitlabFixture {
 
 /// The adapter on a fake, as the configuration makes it.
 pub fn adapter(fake: &FakeGitlab, repositories: &[String]) -> Gitlab {
+    adapter_of(fake, repositories, Account::kept_nowhere())
+}
+
+/// The same with what is known of the account.
+pub fn adapter_of(fake: &FakeGitlab, repositories: &[String], account: Account) -> Gitlab {
     let settings = GitlabSettings {
         api_url: fake.api_url(),
         token: Secret::new(fake.token()),
@@ -32,7 +38,7 @@ pub fn adapter(fake: &FakeGitlab, repositories: &[String]) -> Gitlab {
         query: String::new(),
     };
     let client = HttpClient::new(HttpSettings { ca_file: None, timeout: None }, false).unwrap();
-    Gitlab::connect(settings, client).unwrap()
+    Gitlab::connect(settings, client, account).unwrap()
 }
 
 impl GitlabFixture {

@@ -46,22 +46,27 @@ impl Hub {
     }
 
     pub fn item_json(&self, project: &Project, item: &Item) -> Value {
-        let (path, mark, kind) = match item.kind {
-            Kind::Issue => ("issues", '#', "ISSUE"),
-            Kind::Request => ("merge_requests", '!', "MERGE_REQUEST"),
+        let (path, mark) = match item.kind {
+            Kind::Issue => ("issues", '#'),
+            Kind::Request => ("merge_requests", '!'),
         };
         let short = format!("{mark}{}", item.iid);
         let mut value = json!({
-            "id": item.id, "iid": item.iid, "project_id": project.id, "type": kind, "title": item.title,
+            "id": item.id, "iid": item.iid, "project_id": project.id, "title": item.title,
             "description": item.description, "state": item.state, "labels": item.labels,
             "author": self.user_json(&item.author), "assignees": self.users_json(&item.assignees),
             "assignee": item.assignees.first().map(|name| self.user_json(name)),
             "created_at": stamp(item.created), "updated_at": stamp(item.updated), "milestone": null,
-            "discussion_locked": item.locked, "confidential": item.confidential, "user_notes_count": item.notes.iter().filter(|n| !n.system).count(),
+            // Null where nobody ever locked it.
+            "discussion_locked": item.locked.then_some(true),
+            "user_notes_count": item.notes.iter().filter(|note| !note.system).count(),
             "web_url": format!("{}/{}/-/{path}/{}", self.root, project.path, item.iid),
             "references": {"short": short, "relative": short, "full": format!("{}{short}", project.path)},
         });
-        if item.kind == Kind::Request {
+        if item.kind == Kind::Issue {
+            value["type"] = "ISSUE".into();
+            value["confidential"] = item.confidential.into();
+        } else {
             let draft = item.title.to_lowercase().starts_with("draft:");
             for (name, part) in [
                 ("source_branch", json!(item.source_branch)),

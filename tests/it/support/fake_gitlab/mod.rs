@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "a toolbox: no single test uses all of it")]
 
 mod door;
+#[cfg(test)]
 pub mod fixture;
 mod git_door;
 mod items;
@@ -13,6 +14,7 @@ mod notes;
 mod page;
 mod people;
 mod projects;
+mod rate;
 mod state;
 mod table;
 
@@ -89,6 +91,8 @@ impl FakeGitlab {
             link_root: None,
             hides_totals: false,
             faults: Faults::default(),
+            rate: rate::Rate::new(),
+            has_tags: true,
             log: Vec::new(),
             violations: Vec::new(),
         };
@@ -131,6 +135,26 @@ impl FakeGitlab {
         self.hub().faults.pending()
     }
 
+    /// After this many requests the limit is used up, until `reset` (seconds since the epoch).
+    pub fn set_budget(&self, requests: Option<u64>, reset: i64) {
+        let mut hub = self.hub();
+        (hub.rate.budget, hub.rate.reset) = (requests, Some(reset));
+    }
+
+    /// From now on answers carry no entity tag.
+    pub fn drop_tags(&self) {
+        self.hub().has_tags = false;
+    }
+
+    /// All requests so far, oldest first.
+    pub fn log(&self) -> Vec<Logged> {
+        self.hub().log.clone()
+    }
+
+    pub fn clear_log(&self) {
+        self.hub().log.clear();
+    }
+
     /// `METHOD target` of the requests to the API so far.
     pub fn calls(&self) -> Vec<String> {
         self.hub().log.iter().filter(|one| one.is_api).map(|one| one.request.line()).collect()
@@ -170,11 +194,15 @@ fn exchange(shared: &Shared, mut request: Request) -> Act {
     let is_api = request.path.starts_with("/api/v4/");
     request.host = if is_api { Host::Api } else { Host::Web };
     hub.log.push(Logged { request: request.clone(), is_api, status: None });
-    let fault = hub.faults.take(&request);
+    let limited = if is_api { hub.rate.spend() } else { None };
+    let fault = limited.or_else(|| hub.faults.take(&request));
     let reply = match fault.as_ref().and_then(failure) {
         Some(reply) => Some(reply),
         None if matches!(fault, Some(Fault::Reset)) => None,
-        None if is_api => Some(api(&mut hub, &request)),
+        None if is_api => {
+            let reply = api(&mut hub, &request);
+            Some(if hub.has_tags { page::tag(&request, reply) } else { reply })
+        }
         None => {
             let root = hub.git_root.clone();
             let pass = git_door::admit(&mut hub, &request);
@@ -190,6 +218,9 @@ fn exchange(shared: &Shared, mut request: Request) -> Act {
     }
     if matches!(fault, Some(Fault::AfterEffect502)) {
         reply = Reply::new(502, "text/html", "<!DOCTYPE html>\n<html><body>GitLab is not responding</body></html>\n");
+    }
+    if is_api {
+        reply = hub.rate.mark(reply, hub.now, fault.as_ref());
     }
     if let Some(logged) = hub.log.get_mut(at) {
         logged.status = Some(reply.status);
@@ -217,11 +248,8 @@ fn failure(fault: &Fault) -> Option<Reply> {
             _ => door::refuse(*status, "Refused"),
         }),
         Fault::Answer(reply) => Some(reply.clone()),
-        Fault::Primary { status, reset } => {
-            let reply =
-                later(*status).with("ratelimit-remaining", "0").with("ratelimit-name", "throttle_authenticated_api");
-            Some(reply.with("ratelimit-reset", reset.to_string()))
-        }
+        // The headers come with every answer.
+        Fault::Primary { status, .. } => Some(later(*status)),
         Fault::Secondary { status, retry_after } => Some(match retry_after {
             Some(seconds) => later(*status).with("retry-after", seconds.to_string()),
             None => later(*status),

@@ -1,8 +1,10 @@
 //! Paging by numbers, as GitLab does it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde_json::Value;
 
-use super::super::fake_forge::wire::{Reply, segment};
+use super::super::fake_forge::wire::{Reply, Request, segment};
 use super::door::Asked;
 use super::state::Hub;
 
@@ -37,4 +39,18 @@ pub fn reply<T>(hub: &Hub, asked: &Asked<'_>, all: &[T], show: impl Fn(&T) -> Va
         links.push(url(last, "last"));
     }
     reply.with("link", links.join(", "))
+}
+
+/// Adds a weak entity tag of the body alone; a client that has it already gets a 304.
+pub fn tag(request: &Request, mut reply: Reply) -> Reply {
+    if request.method != "GET" || reply.status != 200 {
+        return reply;
+    }
+    let mut hasher = DefaultHasher::new();
+    reply.body.hash(&mut hasher);
+    let tag = format!("W/\"{:032x}\"", hasher.finish());
+    if request.header("if-none-match") == Some(tag.as_str()) {
+        (reply.status, reply.body) = (304, Vec::new());
+    }
+    reply.with("etag", tag)
 }

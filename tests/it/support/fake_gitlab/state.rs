@@ -129,6 +129,8 @@ pub struct Hub {
     /// Lists say no totals, as GitLab does above 10,000.
     pub hides_totals: bool,
     pub faults: Faults,
+    pub rate: super::rate::Rate,
+    pub has_tags: bool,
     pub log: Vec<Logged>,
     pub violations: Vec<String>,
 }
