@@ -50,11 +50,7 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     file::create_dir(setup.contexts.base_dir())?;
     let forge = setup.forge()?;
     let db = RefCell::new(setup.db());
-    let tried = |llm: Box<dyn Llm>, config: &Config| {
-        let account = setup.model_account(config).unwrap_or_else(Account::kept_nowhere);
-        Ledger::new(Budgeted::new(Retrying::new(llm), account), &db)
-    };
-    let mut llm = tried(models::model(&setup.config)?, &setup.config);
+    let mut llm = Ledger::new(asked(setup, &setup.config, models::model(&setup.config)?), &db);
     llm.probe()?;
     let tools = TaskTools::new(&setup.config, &setup.redactor, sandbox, llm.model().context_tokens);
     let settings = setup.handler_settings(&setup.config, llm.model().context_tokens, workspace_settings.clone());
@@ -86,7 +82,7 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
             let settings = setup.handler_settings(&own.config, window_tokens, workspace_settings.clone());
             Settings { user_orders: own.orders.clone(), ..settings }
         });
-        let mut own_llm = own.and_then(|own| Some(tried(own.llm?, &own.config)));
+        let mut own_llm = own.and_then(|own| Some(Ledger::new(asked(setup, &own.config, own.llm?), &db)));
         let mut handler = TaskHandler {
             forge,
             llm: own_llm.as_mut().unwrap_or(&mut llm),
@@ -106,4 +102,10 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     }
     drop(slot);
     Ok(exit)
+}
+
+/// The model of `config` with patience, and with a memory of how long its server wants to be left alone.
+fn asked(setup: &Setup, config: &Config, llm: Box<dyn Llm>) -> Budgeted<Retrying<Box<dyn Llm>>> {
+    let account = setup.model_account(config).unwrap_or_else(Account::kept_nowhere);
+    Budgeted::new(Retrying::new(llm), account)
 }

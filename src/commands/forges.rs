@@ -11,9 +11,6 @@ use crate::ports::Forge;
 /// What our own account is called on the local forge.
 const LOCAL_BOT: &str = "coding-agent";
 
-/// Longest time for one call to a forge, in seconds.
-const FORGE_TIMEOUT_SECONDS: u64 = 60;
-
 impl Setup {
     /// The account at the forge; `None` where there is no server, or no token yet.
     pub fn forge_account(&self) -> Option<Account> {
@@ -41,7 +38,7 @@ impl Setup {
                 let token = github.personal_access_token.ok_or_else(|| {
                     Error::host("no token for GitHub is set").hint("put one into GITHUB_PERSONAL_ACCESS_TOKEN")
                 })?;
-                let client = http_client(&self.config, &github.api_url, FORGE_TIMEOUT_SECONDS)?;
+                let client = http_client(&self.config, &github.api_url, self.forge_timeout_seconds)?;
                 let account = self.account(&github.api_url, &token);
                 let settings = GithubSettings {
                     api_url: github.api_url,
@@ -59,7 +56,7 @@ impl Setup {
                 let token = gitlab.personal_access_token.ok_or_else(|| {
                     Error::host("no token for GitLab is set").hint("put one into GITLAB_PERSONAL_ACCESS_TOKEN")
                 })?;
-                let client = http_client(&self.config, &gitlab.api_url, FORGE_TIMEOUT_SECONDS)?;
+                let client = http_client(&self.config, &gitlab.api_url, self.forge_timeout_seconds)?;
                 let account = self.account(&gitlab.api_url, &token);
                 let settings = GitlabSettings {
                     api_url: gitlab.api_url,

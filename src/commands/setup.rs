@@ -19,6 +19,9 @@ use crate::task::Labels;
 use crate::text::Redactor;
 use crate::workspace;
 
+/// Longest time for one call to a forge, unless a command has less patience.
+const FORGE_TIMEOUT_SECONDS: u64 = 60;
+
 /// Variables that git may need to reach a remote; nothing else of our environment goes to it.
 const GIT_ENVIRONMENT: [&str; 16] = [
     "PATH",
@@ -45,6 +48,8 @@ pub struct Setup {
     pub redactor: Redactor,
     pub prompts: Prompts,
     pub contexts: Contexts,
+    /// Longest time for one call to a forge.
+    pub forge_timeout_seconds: u64,
     forge: OnceCell<Box<dyn Forge>>,
     budget: OnceCell<Arc<Budget>>,
 }
@@ -58,7 +63,15 @@ impl Setup {
     pub fn with_prompts(config: Config, redactor: Redactor, prompts: Prompts) -> Self {
         let storage = &config.context_storage;
         let contexts = Contexts::new(&storage.base_dir, Sync::Now, storage.enabled);
-        Self { contexts, prompts, redactor, config, forge: OnceCell::new(), budget: OnceCell::new() }
+        Self {
+            contexts,
+            prompts,
+            redactor,
+            config,
+            forge_timeout_seconds: FORGE_TIMEOUT_SECONDS,
+            forge: OnceCell::new(),
+            budget: OnceCell::new(),
+        }
     }
 
     pub fn is_paused(&self) -> bool {
@@ -75,6 +88,11 @@ impl Setup {
         self.budget.get_or_init(|| Budget::open(&self.config.queue.dir))
     }
 
+    /// From here on nothing that was learned earlier is believed, and nothing new is kept.
+    pub fn forget_budget(&mut self) {
+        self.budget = OnceCell::from(Budget::kept_nowhere());
+    }
+
     /// Keeps what was learned about limits; `with_lists` where all listed items have been dealt with.
     pub fn save_budget(&self, with_lists: bool) {
         match self.budget.get() {
@@ -84,7 +102,7 @@ impl Setup {
         }
     }
 
-    /// The account at the server of the model of `config`; `None` for recorded replies.
+    /// The account at the server of the model that `config` names; `None` for recorded replies.
     pub fn model_account(&self, config: &Config) -> Option<Account> {
         let llm = &config.llm;
         let (address, model, key) = match llm.provider {

@@ -17,9 +17,8 @@ pub fn server_words(body: &[u8]) -> String {
     if words.is_empty() { String::new() } else { format!(": {words}") }
 }
 
-/// All that the server said. Known forms: `{"error": {"message"}}` (OpenAI, JSON-RPC; from Gemini in a
-/// list), `{"error": "…"}`, vLLM's `{"message"}`, FastAPI's `{"detail"}`, and plain text. A page of HTML is
-/// none.
+/// What the server said, whole. Known forms: `{"error": {"message"}}` (OpenAI, JSON-RPC; from Gemini in a
+/// list), `{"error": "…"}`, vLLM's `{"message"}`, FastAPI's `{"detail"}`, and plain text. A page of HTML is none.
 pub fn server_sentence(body: &[u8]) -> String {
     let said = match parse_json(body) {
         Ok(Value::String(text)) => Some(text),

@@ -222,6 +222,14 @@ fn what_the_queue_holds_and_who_is_at_it() {
 }
 
 #[test]
+fn a_pause_signal_that_is_up_is_told() {
+    let world = World::with_task(&Cassette::new());
+    fs::create_dir(world.path("contexts")).unwrap();
+    world.write("contexts/pause_signal", "");
+    Report::of(&world, 1).says("pause signal", "warning", "`contexts/pause_signal` exists", "remove that file");
+}
+
+#[test]
 fn a_database_that_is_none_is_told() {
     let world = World::with_task(&Cassette::new());
     fs::create_dir(world.path("contexts")).unwrap();
@@ -342,7 +350,9 @@ fn a_good_github_and_nothing_written_there() {
         token.expires = Some(date_in(90).replace('T', " ").replace("+00:00", " UTC"));
     });
     let before = job.fake.raw_snapshot();
+    let ours = content(&job.world.path("."));
     let report = Report::of(&job.world, 0);
+    assert_eq!(content(&job.world.path(".")), ours, "looking changes nothing");
     report.says("github", "good", "answers", "");
     report.says("clock", "good", "as that of", "");
     let token =
@@ -441,6 +451,14 @@ fn without_a_network_all_is_said_and_nothing_hangs() {
     {
         assert!(ended.stdout.contains(line), "no line `{line}`:\n{}", ended.stdout);
     }
+    assert!(!ended.stdout.contains("account at github"), "{}", ended.stdout);
+    world.set_env("GITHUB_PERSONAL_ACCESS_TOKEN", "");
+    Report::of(&world, 78).says(
+        "account at github",
+        "bad",
+        "no token for GitHub is set",
+        "GITHUB_PERSONAL_ACCESS_TOKEN",
+    );
 }
 
 // GitLab.

@@ -147,3 +147,17 @@ fn c40_an_event_without_end_is_dropped_and_the_next_is_read() {
     let lines = "data: 0123456789\n".repeat(200);
     assert_eq!(read_pieces(1_000, [lines.as_bytes(), b"\n"]).events, [Event::TooLarge]);
 }
+
+#[test]
+fn another_connection_goes_on_where_the_last_one_ended() {
+    let mut reader = EventReader::new(LIMIT);
+    let mut events = VecDeque::new();
+    reader.read(b"id: 1\nretry: 5\ndata: a\n\nid: 2\ndata: torn", &mut events);
+    reader.reconnect();
+    assert_eq!((reader.last_id(), reader.retry_ms()), (Some("1"), Some(5)));
+    reader.read("\u{feff}data: b\n\n".as_bytes(), &mut events);
+    assert_eq!((reader.last_id(), events.as_slices().0), (Some("1"), [message("a"), message("b")].as_slice()));
+    reader.read(b"id\n\n", &mut events);
+    reader.reconnect();
+    assert_eq!(reader.last_id(), None, "what was taken back stays so");
+}

@@ -17,7 +17,8 @@ fn wait_ms(headers: &[(&str, &str)], body: Option<&str>) -> Option<u64> {
 
 #[test]
 fn headers_name_the_end_of_a_wait() {
-    let cases: &[(&[(&str, &str)], Option<u64>)] = &[
+    type Case<'a> = (&'a [(&'a str, &'a str)], Option<u64>);
+    let cases: &[Case<'_>] = &[
         (&[], None),
         (&[("retry-after", "20")], Some(20_000)),
         (&[("retry-after", "0")], Some(0)),

@@ -12,8 +12,6 @@ use crate::sys::http::{HttpRequest, origin};
 use crate::sys::{clock, file};
 use crate::task::TaskKey;
 
-/// A server that has not answered by then is not waited for.
-const REACH_SECONDS: u64 = 10;
 /// A clock that is off by more makes limits and times wrong.
 const MOST_SKEW_MS: u64 = 60_000;
 /// Items named in one line.
@@ -31,6 +29,12 @@ pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) -> Option<String> {
             Ok(findings) => findings.into_iter().for_each(&mut *tell),
             Err(error) => {
                 tell(error);
+                // Without one it fails before anything is sent.
+                if !has_token(&setup.config)
+                    && let Err(error) = setup.forge()
+                {
+                    tell(Finding::of(format!("account at {name}"), FindingState::Bad, &error, LATER));
+                }
                 skip(tell, &format!("{name} cannot be reached"));
                 return None;
             }
@@ -65,11 +69,19 @@ fn api_url(config: &Config) -> Option<&str> {
     }
 }
 
+fn has_token(config: &Config) -> bool {
+    match config.task_source {
+        TaskSource::Local => true,
+        TaskSource::Github => config.github.personal_access_token.is_some(),
+        TaskSource::Gitlab => config.gitlab.personal_access_token.is_some(),
+    }
+}
+
 /// One request without a token: any answer shows that somebody is there, and what time it is there.
 fn reach(config: &Config, name: &str, api_url: &str) -> Result<Vec<Finding>, Finding> {
     let (url, host) = (format!("{api_url}/"), origin(api_url));
     let request = HttpRequest { method: "GET", url: &url, headers: &[], body: None, most_body_bytes: 4 << 20 };
-    let answer = http_client(config, &url, REACH_SECONDS).and_then(|client| client.send(&request));
+    let answer = http_client(config, &url, super::SERVER_SECONDS).and_then(|client| client.send(&request));
     let answer = answer.map_err(|error| {
         let remedy = format!("check {name}.api_url, the network, and HTTPS_PROXY where there is a proxy");
         Finding::of(name, FindingState::Bad, &error, &remedy)

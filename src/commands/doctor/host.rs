@@ -126,6 +126,13 @@ pub fn queue(config: &Config) -> Option<Finding> {
     })
 }
 
+/// Only while it is up.
+pub fn pause_signal(setup: &Setup) -> Option<Finding> {
+    let path = setup.pause_signal().filter(|path| path.exists())?;
+    let finding = format!("it is up: nothing is done while `{}` exists", path.display());
+    Some(Finding::warning("pause signal", finding, "remove that file when work should go on"))
+}
+
 /// Only where it cannot be read: it is an index, and made by the first task.
 pub fn database(config: &Config) -> Option<Finding> {
     let path: PathBuf = config.database_path();

@@ -20,6 +20,9 @@ use crate::ports::{Finding, FindingState};
 use crate::prompts::Prompts;
 use crate::text::{Paint, Redactor, Style, printable_json, printable_line};
 
+/// Longest time for one question to a server, the model's answer left out.
+const SERVER_SECONDS: u64 = 10;
+
 /// Looks at everything and says what is found.
 ///
 /// # Errors
@@ -40,10 +43,14 @@ pub fn doctor(config_path: Option<&Path>, as_json: bool) -> Result<Exit> {
     report.tell_all(host::prompts(&prompts, &config));
     // With bad ones the rest can be looked at all the same.
     let prompts = prompts.or_else(|_| Prompts::load(None))?;
-    let setup = Setup::with_prompts(config, report.redactor.clone(), prompts);
+    let mut setup = Setup::with_prompts(config, report.redactor.clone(), prompts);
+    // What is looked at is how things are now.
+    setup.forget_budget();
+    setup.forge_timeout_seconds = SERVER_SECONDS;
     report.tell_all(host::certificates(&setup.config));
     host::directories(&setup.config).for_each(|finding| report.tell(finding));
     report.tell_all(host::queue(&setup.config));
+    report.tell_all(host::pause_signal(&setup));
     report.tell_all(host::database(&setup.config));
     report.tell(host::git(&setup));
     report.tell(host::sandbox(&setup.config));

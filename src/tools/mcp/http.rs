@@ -50,9 +50,6 @@ struct Awaited {
     /// `None` = the stream broke off.
     stream: Option<HttpStream>,
     events: EventReader,
-    /// Where to take it up again; from the server, for this stream.
-    last_event_id: Option<String>,
-    retry_ms: Option<u64>,
     fruitless_tries: u32,
 }
 
@@ -223,7 +220,7 @@ impl Http {
         let server = origin(&self.url).to_owned();
         let broke_off = |why: &str| Lost::Ended { how: format!("the answer of `{server}` broke off{why}") };
         let Some(awaited) = &mut self.awaited else { return Ok(()) };
-        let Some(last_event_id) = awaited.last_event_id.clone() else {
+        let Some(last_event_id) = awaited.events.last_id().map(str::to_owned) else {
             self.awaited = None;
             return Err(broke_off(", and it cannot be taken up again"));
         };
@@ -250,7 +247,7 @@ impl Http {
         match answer.status {
             200 if is_stream(&answer) => {
                 if let Some(awaited) = &mut self.awaited {
-                    awaited.events = EventReader::new(MOST_MESSAGE_BYTES);
+                    awaited.events.reconnect();
                     awaited.stream = Some(answer);
                 }
                 Ok(())
@@ -270,31 +267,20 @@ impl Http {
 
 impl Awaited {
     fn new(request_id: Value, stream: Option<HttpStream>) -> Self {
-        Self {
-            request_id,
-            stream,
-            events: EventReader::new(MOST_MESSAGE_BYTES),
-            last_event_id: None,
-            retry_ms: None,
-            fruitless_tries: 0,
-        }
+        Self { request_id, stream, events: EventReader::new(MOST_MESSAGE_BYTES), fruitless_tries: 0 }
     }
 
     fn take_events(&mut self, bytes: &[u8], events: &mut VecDeque<Event>) {
+        let id_before = self.events.last_id().map(str::to_owned);
         self.events.read(bytes, events);
-        self.retry_ms = self.events.retry_ms().or(self.retry_ms);
-        if let Some(id) = self.events.last_id().filter(|id| self.last_event_id.as_deref() != Some(id)) {
-            self.last_event_id = Some(id.to_owned());
-            self.fruitless_tries = 0;
-        }
-        if !events.is_empty() {
+        if !events.is_empty() || self.events.last_id() != id_before.as_deref() {
             self.fruitless_tries = 0;
         }
     }
 
     /// As long as the server wants, and longer each time nothing comes.
     fn next_wait(&mut self) -> Duration {
-        let wanted = self.retry_ms.map(Duration::from_millis);
+        let wanted = self.events.retry_ms().map(Duration::from_millis);
         let wait = match self.fruitless_tries {
             0 => wanted.unwrap_or(FIRST_RETRY),
             tries => wanted.unwrap_or_default().max(FIRST_RETRY * (1 << tries)),
@@ -360,6 +346,12 @@ impl Transport for Http {
             }
             self.read_stream(deadline)?;
         }
+    }
+
+    /// What belongs to no request of ours comes on a stream of its own, which a program that waits for one
+    /// thing at a time cannot read beside another.
+    fn is_heard_always(&self) -> bool {
+        false
     }
 
     fn agreed(&mut self, protocol_version: &str) {

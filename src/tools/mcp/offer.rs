@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::schema;
 use crate::chat::estimate_tokens;
 use crate::ports::ToolSpec;
-use crate::text::{Redactor, head_chars, inline_code, visible};
+use crate::text::{Redactor, head_chars, inline_code, json_without_nul, visible};
 
 /// OpenAI refuses a request with a longer description of a tool.
 const LONGEST_DESCRIPTION_CHARS: usize = 1024;
@@ -36,12 +36,17 @@ pub fn specs(server: &str, list: &[Value], wanted: &[String], redactor: &Redacto
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
             continue;
         }
+        // Such a tool gives a task to ask after instead of a result (specification 2025-11-25, "Tasks").
+        if tool.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required") {
+            log::warn!("MCP server `{server}` offers {} only as a task, so it is left out", inline_code(name));
+            continue;
+        }
         // Most servers leave the title to people; without a description it is all there is.
         let description = text("description").or(text("title")).unwrap_or_default();
         specs.push(ToolSpec {
             wire_name: name.to_owned(),
             description: redactor.mask(&described(description)),
-            schema: redactor.mask_json(schema::repaired(tool.get("inputSchema"))),
+            schema: redactor.mask_json(json_without_nul(schema::repaired(tool.get("inputSchema")))),
         });
     }
     let missing: Vec<String> =

@@ -165,7 +165,12 @@ fn not_started(settings: &ServerSettings, failure: &Failure) -> String {
         }
         failure => failure.to_string(),
     };
-    log::warn!("MCP server `{}` did not start: {why}", settings.name);
+    // That we have to end is no fault of the server.
+    let level = match failure {
+        Failure::Lost(Lost::Interrupted) => log::Level::Info,
+        _ => log::Level::Warn,
+    };
+    log::log!(level, "MCP server `{}` did not start: {why}", settings.name);
     one_line(&why)
 }
 

@@ -149,9 +149,11 @@ impl Session {
     }
 
     fn hello(&mut self, version: &str, deadline: Instant) -> Result<Value, Refusal> {
+        // Servers that may ask for the roots wait for the answer, some for a minute.
+        let capabilities = if self.transport.is_heard_always() { json!({ "roots": {} }) } else { json!({}) };
         let params = json!({
             "protocolVersion": version,
-            "capabilities": { "roots": {} },
+            "capabilities": capabilities,
             "clientInfo": { "name": "coding-agent", "version": env!("CARGO_PKG_VERSION") },
         });
         let answer =

@@ -54,6 +54,13 @@ impl EventReader {
         }
     }
 
+    /// Gets ready for another connection that goes on with the same stream: what has not ended is dropped, id
+    /// and wait stay.
+    pub fn reconnect(&mut self) {
+        let last_id = self.last_id.take();
+        *self = Self { named_id: last_id.clone(), last_id, retry_ms: self.retry_ms, ..Self::new(self.limit_bytes) };
+    }
+
     /// The id of the last event that ended, also of one without data. `None` = there is none, or an
     /// empty one took it back.
     pub fn last_id(&self) -> Option<&str> {

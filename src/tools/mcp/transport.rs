@@ -21,6 +21,11 @@ pub trait Transport {
     /// As `send`.
     fn receive(&mut self, deadline: Instant) -> Result<Value, Lost>;
 
+    /// Whether what the server asks reaches us at any time, or only while we wait for an answer of its.
+    fn is_heard_always(&self) -> bool {
+        true
+    }
+
     /// Told after `initialize`: the protocol version agreed on, which HTTP names with every message.
     fn agreed(&mut self, _protocol_version: &str) {}
 

@@ -32,6 +32,7 @@ impl FakeMcp {
     /// before it), `before_hello` (messages), `pages` of tools, `cursors` between them, and `calls`: for each
     /// tool what its calls give one after the other, the last one again and again.
     pub fn new(scenario: &Value) -> Self {
+        use_launcher(BINARY);
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("scenario.json"), scenario.to_string()).unwrap();
         Self { dir, task: uuid::Uuid::new_v4() }

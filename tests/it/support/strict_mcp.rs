@@ -243,6 +243,10 @@ impl State {
             (Some(method), id) => {
                 if method == "initialize" {
                     self.used_ids.clear();
+                    // It would ask for them on a stream that nobody has opened, and wait.
+                    if message.pointer("/params/capabilities/roots").is_some() {
+                        return Some("roots that nobody can ask for".into());
+                    }
                 }
                 let known = fields.iter().all(|field| ["method", "id", "params"].contains(field));
                 let params = object.get("params").is_none_or(Value::is_object);

@@ -1,0 +1,138 @@
+//! MCP servers over HTTP as a task has them: sessions that are forgotten (case C41), and whole tasks.
+
+use std::time::Duration;
+
+use coding_agent::chat::Arguments;
+use coding_agent::ports::{ToolResult, ToolServer as _};
+use coding_agent::text::Redactor;
+use coding_agent::tools::mcp::{Http, McpServer, ServerSettings};
+use serde_json::Value;
+
+use crate::support::strict_mcp::{Asked, StrictMcp, error, event, notification, result, stream};
+use crate::support::{Answer, Authority, Cassette, World, call};
+
+fn server(mcp: &StrictMcp) -> McpServer {
+    let settings = ServerSettings {
+        name: "docs".into(),
+        start_timeout: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
+        is_required: false,
+        tools: Vec::new(),
+        tree: "/work tree".into(),
+    };
+    let url = mcp.url();
+    let open = move || Http::connect(&url, &[], None).map(|line| Box::new(line) as _);
+    McpServer::start(settings, Box::new(open), &Redactor::default())
+}
+
+fn look(server: &mut McpServer) -> ToolResult {
+    server.call("look", &Arguments::new())
+}
+
+/// A server whose one tool answers on a stream, with something else before.
+fn seeing() -> StrictMcp {
+    StrictMcp::new(|asked| match asked {
+        Asked::Call { id, .. } => stream(&format!("{}{}", event("", &notification()), event("", &result(id, "seen")))),
+        asked => panic!("{asked:?}"),
+    })
+}
+
+const BEGINNING: [&str; 3] = ["initialize none", "notifications/initialized s1", "tools/list s1"];
+
+#[test]
+fn c41_a_forgotten_session_is_begun_anew_and_the_call_repeated() {
+    let mcp = seeing();
+    let mut server = server(&mcp);
+    assert_eq!(look(&mut server), ToolResult::good("seen"));
+    mcp.forget_sessions();
+    assert_eq!(look(&mut server), ToolResult::good("seen"));
+    drop(server);
+    let after = [
+        "tools/call s1",
+        "tools/call s1",
+        "initialize none",
+        "notifications/initialized s2",
+        "tools/call s2",
+        "DELETE s2",
+    ];
+    assert_eq!(mcp.journal(), [&BEGINNING[..], &after].concat());
+}
+
+#[test]
+fn c41_a_session_that_is_forgotten_at_once_is_an_error_and_no_loop() {
+    let mcp = StrictMcp::new(|_| Answer::json(404, &error(&Value::Null, "Session not found")));
+    let mut server = server(&mcp);
+    let answer = look(&mut server);
+    assert_eq!(
+        (answer.text.as_str(), answer.is_error),
+        ("`look` has no result: it knows our session no longer.", true)
+    );
+    let after = ["tools/call s1", "initialize none", "notifications/initialized s2", "tools/call s2"];
+    assert_eq!(mcp.journal(), [&BEGINNING[..], &after].concat());
+}
+
+#[test]
+fn c41_a_session_refused_in_another_way_is_named_and_the_next_call_begins_one() {
+    let mcp = seeing();
+    let mut server = server(&mcp);
+    mcp.forget_sessions();
+    mcp.answer_forgotten(Answer::json(400, &error(&Value::Null, "Bad Request: unknown session")));
+    let answer = look(&mut server);
+    let how = "does not take the session `s1` (400): Bad Request: unknown session";
+    assert!(answer.is_error && answer.text.contains(how), "{answer:?}");
+    assert!(answer.text.contains("started again for the next call"), "{answer:?}");
+    assert_eq!(look(&mut server), ToolResult::good("seen"));
+}
+
+/// A world whose task makes one call of `docs_look`.
+fn world(url: &str, more: &str) -> World {
+    let cassette = Cassette::new().then(call("docs_look", serde_json::json!({}))).finishes("Done.");
+    let world = World::with_task(&cassette);
+    world.configure(&format!("mcp_servers:\n  - {{mcp_server_name: docs, url: '{url}'{more}}}\n"));
+    world
+}
+
+#[test]
+fn a_model_calls_a_tool_over_http_and_its_headers_stay_a_secret() {
+    let mcp = seeing();
+    mcp.wants_header("authorization", "Bearer sk-TEST-1");
+    let world = world(&mcp.url(), ", headers: {Authorization: 'Bearer sk-TEST-1'}");
+    world.configure("debug: true");
+    world.run(&[]).expect(0);
+    assert_eq!(world.history().results()[0], "seen");
+    assert_eq!(mcp.journal(), [&BEGINNING[..], &["tools/call s1", "DELETE s1"]].concat());
+    let log = world.read("logs/agent.log");
+    assert!(log.contains("MCP server `docs` is strict 1, protocol 2025-06-18"), "{log}");
+    assert!(!log.contains("sk-TEST-1"), "{log}");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_told_and_the_task_goes_on() {
+    // Nobody listens on port 1.
+    let world = world("http://127.0.0.1:1/mcp", "");
+    world.run(&[]).expect(0);
+    let comment = world.comments("fix");
+    assert!(comment.contains("cannot reach `http://127.0.0.1:1`"), "{comment}");
+    let mcp = seeing();
+    mcp.wants_header("authorization", "Bearer sk-TEST-1");
+    let world = self::world(&mcp.url(), ", required: true");
+    world.run(&[]).expect(1);
+    let comment = world.comments("fix");
+    let said = format!("`http://127.0.0.1:{}` wants other credentials (401): invalid_token", mcp.port());
+    assert!(comment.contains(&said), "{comment}");
+    assert_eq!(world.labels("fix"), ["coding agent failed"]);
+}
+
+#[test]
+fn ca_file_is_for_mcp_servers_too() {
+    let authority = Authority::new();
+    let mcp = StrictMcp::with_tls(Some(authority.server()), |asked| match asked {
+        Asked::Call { id, .. } => Answer::json(200, &result(id, "seen")),
+        asked => panic!("{asked:?}"),
+    });
+    let world = world(&format!("https://localhost:{}/mcp", mcp.port()), "");
+    world.write("ca.pem", &authority.pem);
+    world.configure("ca_file: ca.pem");
+    world.run(&[]).expect(0);
+    assert_eq!(world.history().results()[0], "seen");
+}
