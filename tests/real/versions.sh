@@ -16,3 +16,4 @@ PYTHON_GITLAB=python-gitlab==8.6.0
 OPENAI=openai==3.57.0
 OLLAMA=ollama==0.6.3
 LLMOCK=llmock==0.2.2
+AIMOCK=@copilotkit/aimock@1.43.0
