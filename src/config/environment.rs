@@ -95,6 +95,36 @@ pub(super) fn apply(config: &mut Config, lookup: Lookup<'_>) -> Result<Vec<Origi
     Ok(origins)
 }
 
+/// Puts variables into the headers of MCP servers that name them: `Bearer ${DOCS_TOKEN}`.
+pub(super) fn fill_headers(config: &mut Config, lookup: Lookup<'_>) -> Result<()> {
+    for server in &mut config.mcp_servers {
+        for (header, entry) in &mut server.headers {
+            let value = filled(entry.expose(), lookup).map_err(|variable| {
+                let server = &server.mcp_server_name;
+                Error::host(format!(
+                    "cannot fill the header `{header}` of MCP server `{server}`: `{variable}` is not set"
+                ))
+                .hint("set that environment variable, or change the header in mcp_servers")
+            })?;
+            *entry = Secret::new(value);
+        }
+    }
+    Ok(())
+}
+
+/// `text` with every `${NAME}` replaced; the name of a variable that is not set is the error.
+fn filled(text: &str, lookup: Lookup<'_>) -> Result<String, String> {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some((before, (name, after))) =
+        rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)))
+    {
+        filled.push_str(before);
+        filled.push_str(&value(lookup, name).ok_or_else(|| name.to_owned())?);
+        rest = after;
+    }
+    Ok(filled + rest)
+}
+
 /// The variable without blanks around it; `None` when nothing is left.
 pub(super) fn value(lookup: Lookup<'_>, name: &str) -> Option<String> {
     lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())

@@ -114,6 +114,7 @@ impl Layered {
         let mut config = source.as_ref().map_or_else(|| Ok(Config::default()), Source::parse)?;
         let origins = environment::apply(&mut config, env)?;
         config.settle();
+        environment::fill_headers(&mut config, env)?;
         let layered = Self { config, origins, source };
         layered.accept(check::check(&layered.config))?;
         Ok(layered)

@@ -94,11 +94,12 @@ impl Companion {
         self.to_write.extend_from_slice(line);
         self.to_write.push(b'\n');
         loop {
+            // A child may answer what it got and be gone before we look.
+            if self.to_write.is_empty() && self.stdin.is_some() {
+                return Ok(());
+            }
             if self.stdin.is_none() || self.stdout.is_none() {
                 return Err(NoLine::Ended(self.ending()));
-            }
-            if self.to_write.is_empty() {
-                return Ok(());
             }
             self.serve(deadline)?;
         }

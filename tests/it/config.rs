@@ -327,6 +327,30 @@ fn entries_of_mcp_servers_come_from_the_environment() {
 }
 
 #[test]
+fn headers_of_mcp_servers_name_variables() {
+    let yaml = |header: &str| {
+        format!(
+            "mcp_servers:\n- {{mcp_server_name: a, url: 'https://x.example', headers: {{Authorization: '{header}'}}}}\n"
+        )
+    };
+    let env = [("A_TOKEN", " t${B} "), ("B", "b"), ("EMPTY", " ")];
+    let cases = [("Bearer ${A_TOKEN}", "Bearer t${B}"), ("${B}:${B}", "b:b"), ("$B {B} ${B", "$B {B} ${B"), ("", "")];
+    for (header, sent) in cases {
+        let config = read_with(yaml(header), &env).unwrap();
+        assert_eq!(config.mcp_servers[0].headers["Authorization"].expose(), sent);
+    }
+    assert!(read_with(yaml("Bearer ${B}"), &env).unwrap().secrets().contains(&"b"), "the token alone is a secret too");
+    for (header, variable) in [("Bearer ${C}", "C"), ("${EMPTY}", "EMPTY"), ("${}", "")] {
+        let error = read_with(yaml(header), &env).unwrap_err();
+        let said = format!("the header `Authorization` of MCP server `a`: `{variable}` is not set");
+        assert!(error.contains(&said), "{error}");
+    }
+    // Nothing is asked of a server that is left out.
+    let other = yaml("${C}").replace("name: a", "name: gitlab") + "task_source: local\n";
+    assert_eq!(read_with(other, &env).unwrap().mcp_servers, []);
+}
+
+#[test]
 fn github_mcp_command_changes_or_makes_its_server() {
     let yaml = "mcp_servers:\n- {mcp_server_name: github, url: 'https://x.example', timeout_seconds: 5}\n";
     let config = read_with(yaml, &[("GITHUB_MCP_COMMAND", "server stdio")]).unwrap();

@@ -350,7 +350,9 @@ fn a_good_github_and_nothing_written_there() {
         token.expires = Some(date_in(90).replace('T', " ").replace("+00:00", " UTC"));
     });
     let before = job.fake.raw_snapshot();
+    let ours = content(&job.world.path("."));
     let report = Report::of(&job.world, 0);
+    assert_eq!(content(&job.world.path(".")), ours, "looking changes nothing");
     report.says("github", "good", "answers", "");
     report.says("clock", "good", "as that of", "");
     let token =

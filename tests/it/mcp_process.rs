@@ -9,7 +9,7 @@ use coding_agent::tools::command_executor::TASK_MARK;
 use coding_agent::tools::mcp::McpServer;
 
 use crate::support::fake_mcp::start_program;
-use crate::support::shell::processes_of;
+use crate::support::shell::{assert_none_left, processes_of};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ fn c37_a_server_that_exits_at_its_start_says_why() {
     let (server, task) = script("echo 'missing token' >&2; exit 1", LONG);
     assert_eq!(trouble(&server), "it ended with exit code 1; it said: missing token");
     assert_eq!(server.tools(), []);
-    assert_eq!(processes_of(task), Vec::<String>::new());
+    assert_none_left(task);
     // What it said on stdout, where it said nothing else.
     let (server, _) = script("echo 'usage: server DIR'; exit 2", LONG);
     assert_eq!(trouble(&server), "it ended with exit code 2; it said: usage: server DIR");
@@ -72,7 +72,7 @@ fn c37_a_program_that_does_not_exist_is_named() {
 fn c37_a_server_that_never_answers_is_waited_for_as_long_as_allowed() {
     let (server, task) = script("exec sleep 600", SHORT);
     assert_eq!(trouble(&server), "it did not get ready within 1 s");
-    assert_eq!(processes_of(task), Vec::<String>::new(), "it is ended at once");
+    assert_none_left(task);
 }
 
 #[test]
@@ -82,23 +82,23 @@ fn c37_nothing_of_a_server_is_left() {
     assert_eq!((server.trouble(), server.tools().len()), (None, 1));
     assert!(processes_of(task).len() >= 2);
     drop(server);
-    assert_eq!(processes_of(task), Vec::<String>::new());
+    assert_none_left(task);
     // One that will hear of no signal but the last.
     let (server, task) = script(&format!("trap '' TERM; {HELLO}\nwhile :; do sleep 600; done"), LONG);
     assert_eq!(server.trouble(), None);
     drop(server);
-    assert_eq!(processes_of(task), Vec::<String>::new());
+    assert_none_left(task);
 }
 
 #[test]
 fn c37_the_end_of_a_server_is_seen_though_a_child_of_it_holds_the_pipe() {
     let (server, task) = script("sleep 600 & echo gone >&2; exit 4", LONG);
     assert_eq!(trouble(&server), "it ended with exit code 4; it said: gone");
-    assert_eq!(processes_of(task), Vec::<String>::new());
+    assert_none_left(task);
     // And that it hears and says nothing any more, though it runs.
     let (server, task) = script("exec >&- 2>&-; sleep 600", LONG);
     assert_eq!(trouble(&server), "it closed its output and said nothing");
-    assert_eq!(processes_of(task), Vec::<String>::new());
+    assert_none_left(task);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::shell::processes_of;
+use crate::support::shell::{assert_none_left, processes_of};
 use crate::support::{Cassette, FakeMcp, FakeModel, World, call, eventually, reply};
 
 /// A world whose task is done with these replies and these entries of `mcp_servers`.
@@ -19,7 +19,7 @@ fn uuid(world: &World) -> String {
 
 #[track_caller]
 fn assert_nothing_runs(world: &World) {
-    assert_eq!(processes_of(uuid(world)), Vec::<String>::new());
+    assert_none_left(uuid(world));
 }
 
 /// Results of tools, in order.
@@ -287,7 +287,7 @@ fn every_ending_ends_the_servers() {
         let world = world(&cassette, &[fake.entry("docs", "")]);
         world.run(&[]).expect(code);
         let uuid = world.names(&format!("contexts/{place}")).remove(0);
-        assert_eq!(processes_of(&uuid), Vec::<String>::new(), "{place}");
+        assert_none_left(uuid);
     }
 }
 
@@ -317,7 +317,7 @@ fn sigterm_during_a_start_parks_the_task_and_fails_nothing() {
     assert_eq!(output.status.code(), Some(75), "{output:?}");
     assert_eq!(world.names("spool/deferred").len(), 1);
     let uuid = world.names("contexts/running").remove(0);
-    assert_eq!(processes_of(&uuid), Vec::<String>::new());
+    assert_none_left(uuid);
 }
 
 #[test]

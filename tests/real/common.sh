@@ -73,7 +73,7 @@ recorded_by_ogr() {
 read_recordings() {
   need cargo
   python_packages "$PYYAML"
-  cargo build --locked --quiet --example read_forge
+  cargo build --locked --quiet --features faults --example read_forge
   "$BIN/python" -B tests/real/replay_recordings.py "$1" target/debug/examples/read_forge "${@:2}" ||
     failed "recorded answers we cannot read"
 }

@@ -173,6 +173,8 @@ for (const exchange of exchanges) {
   const stated = follow(doc, found.operation.responses[exchange.status]);
   // Refusals and redirects that every call can meet stand with few of them.
   const common = [301, 307, 401, 403, 404].includes(exchange.status) && { $ref: "#/components/schemas/basic-error" };
+  // "Not modified" to a conditional request; it has no body.
+  if (exchange.status === 304) continue;
   const schema = stated ? stated.content?.["application/json"]?.schema : common;
   if (!stated && !common) fault(`the fake answers ${what} with ${exchange.status}, which is none of its answers`);
   if (!schema) continue;

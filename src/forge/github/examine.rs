@@ -54,7 +54,10 @@ impl Github {
     fn token(&self, answer: &Answer) -> Finding {
         let whose = format!("belongs to `{}`", self.bot_login);
         let until_ms = answer.header("github-authentication-token-expiration").and_then(day_ms);
-        let about = match answer.header("x-oauth-scopes") {
+        // Tokens of Apps may come with an empty list, which says nothing of their rights.
+        let is_classic = self.settings.token.expose().starts_with("ghp_");
+        let scopes = answer.header("x-oauth-scopes").filter(|scopes| is_classic || !scopes.trim().is_empty());
+        let about = match scopes {
             None => format!("{whose}; its rights show at each repository"),
             Some(scopes) => {
                 let scopes: Vec<&str> = scopes.split(',').map(str::trim).filter(|scope| !scope.is_empty()).collect();

@@ -74,7 +74,8 @@ impl Refusal<'_> {
 
 /// Whether a message with the id `found` answers the request; some servers make text of a number.
 pub fn answers(found: &Value, request_id: &Value) -> bool {
-    found == request_id || found.as_str().is_some_and(|text| text == request_id.to_string())
+    let is_text_of = |id: u64| found.as_str().is_some_and(|text| text == id.to_string());
+    found == request_id || request_id.as_u64().is_some_and(is_text_of)
 }
 
 fn answer_in(body: &[u8], request_id: &Value) -> Option<Value> {

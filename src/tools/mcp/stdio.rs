@@ -41,7 +41,7 @@ impl Stdio {
         Ok(Self { companion, noise: Chatter::new(name, "stdout"), stderr, batch: VecDeque::new() })
     }
 
-    fn lost(&self, why: NoLine) -> Lost {
+    fn lost(&mut self, why: NoLine) -> Lost {
         match why {
             NoLine::TimedOut => Lost::TimedOut,
             NoLine::Interrupted => Lost::Interrupted,
@@ -51,7 +51,11 @@ impl Stdio {
     }
 
     /// How it ended, in words, with what it said last.
-    fn how(&self, ending: Option<Ending>) -> String {
+    fn how(&mut self, ending: Option<Ending>) -> String {
+        // Its last lines, which nobody has asked for: often the reason.
+        while let Ok(line) = self.companion.read_line(Instant::now()) {
+            self.noise.hear(&String::from_utf8_lossy(&line));
+        }
         let how = match ending {
             Some(Ending::Code(code)) => format!("it ended with exit code {code}"),
             Some(Ending::Signal(signal)) => format!("it was killed by signal {signal}"),
@@ -66,7 +70,8 @@ impl Stdio {
 impl Transport for Stdio {
     fn send(&mut self, message: &Value, deadline: Instant) -> Result<(), Lost> {
         // Line breaks inside of texts are escapes in JSON, so this is one line.
-        self.companion.write_line(message.to_string().as_bytes(), deadline).map_err(|why| self.lost(why))
+        let written = self.companion.write_line(message.to_string().as_bytes(), deadline);
+        written.map_err(|why| self.lost(why))
     }
 
     fn receive(&mut self, deadline: Instant) -> Result<Value, Lost> {
@@ -74,7 +79,8 @@ impl Transport for Stdio {
             if let Some(message) = self.batch.pop_front() {
                 return Ok(message);
             }
-            let line = self.companion.read_line(deadline).map_err(|why| self.lost(why))?;
+            let line = self.companion.read_line(deadline);
+            let line = line.map_err(|why| self.lost(why))?;
             match parse_json(&line) {
                 Ok(message @ Value::Object(_)) => return Ok(message),
                 Ok(Value::Array(batch)) if batch.iter().any(Value::is_object) => {

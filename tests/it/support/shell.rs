@@ -140,6 +140,12 @@ pub fn processes_of(uuid: impl std::fmt::Display) -> Vec<String> {
     names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(marked).collect()
 }
 
+/// Waits until none of them is left; one that was killed takes a moment to be gone.
+#[track_caller]
+pub fn assert_none_left(uuid: impl std::fmt::Display) {
+    super::eventually(|| processes_of(&uuid).is_empty().then_some(()));
+}
+
 /// Whether the process whose number is in a file still runs.
 pub fn is_alive(pid_file: &Path) -> bool {
     let pid = std::fs::read_to_string(pid_file).unwrap();
