@@ -286,3 +286,26 @@ fn producers_and_consumers_share_the_budget() {
     job.world.run(&["--mode", "producer"]).expect(0);
     assert_eq!(asked(&job), [conditional("/repos/acme/widgets/issues")]);
 }
+
+#[test]
+fn a_refusal_to_say_whose_token_it_is_is_not_remembered() {
+    for (status, name, is_kept) in [
+        (403, None, false),
+        (404, None, false),
+        (404, Some("coding-agent-bot"), false),
+        (403, Some("coding-agent-bot"), true),
+    ] {
+        let mut job = idle();
+        if let Some(name) = name {
+            job.world.set_env("GITHUB_BOT_NAME", name);
+        }
+        job.fake.fail_next("GET /user", Fault::Status(status));
+        let what = format!("{status} with the name {name:?}");
+        let ended = job.world.run(&["--mode", "producer"]).expect(if name.is_some() { 0 } else { 78 });
+        assert_eq!(ended.stderr.contains("does not say whose token this is"), name.is_none(), "{what}: {ended:?}");
+        job.fake.clear_log();
+        job.world.run(&["--mode", "producer"]).expect(0);
+        let is_asked = asked(&job).iter().any(|(line, ..)| line == "GET /user");
+        assert_eq!(is_asked, !is_kept, "{what}: {:?}", asked(&job));
+    }
+}
