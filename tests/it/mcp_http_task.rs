@@ -1,5 +1,7 @@
 //! MCP servers over HTTP as a task has them: sessions that are forgotten (case C41), and whole tasks.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use coding_agent::chat::Arguments;
@@ -9,7 +11,7 @@ use coding_agent::tools::mcp::{Http, McpServer, ServerSettings};
 use serde_json::Value;
 
 use crate::support::strict_mcp::{Asked, StrictMcp, error, event, notification, result, stream};
-use crate::support::{Answer, Authority, Cassette, World, call};
+use crate::support::{Answer, Authority, Cassette, World, call, eventually};
 
 fn server(mcp: &StrictMcp) -> McpServer {
     let settings = ServerSettings {
@@ -84,6 +86,38 @@ fn c41_a_session_refused_in_another_way_is_named_and_the_next_call_begins_one() 
     assert_eq!(look(&mut server), ToolResult::good("seen"));
 }
 
+#[test]
+fn a_call_whose_stream_broke_off_is_not_repeated_when_the_session_is_gone() {
+    let mcp = StrictMcp::new(|asked| match asked {
+        Asked::Call { .. } => stream(&format!("retry: 1\n{}", event("1", &notification()))),
+        // As a server that was started again meanwhile.
+        Asked::Resume(_) => Answer::json(404, &error(&Value::Null, "Session not found")),
+        asked => panic!("{asked:?}"),
+    });
+    let mut server = server(&mcp);
+    let answer = look(&mut server);
+    assert!(answer.is_error && answer.text.contains("broke off, and the session is gone"), "{answer:?}");
+    assert!(answer.text.contains("The call was not repeated: it may have taken effect"), "{answer:?}");
+    drop(server);
+    assert_eq!(mcp.journal(), [&BEGINNING[..], &["tools/call s1", "GET 1 s1"]].concat());
+}
+
+#[test]
+fn a_call_is_not_repeated_when_the_answer_to_a_ping_finds_no_session() {
+    let mcp = StrictMcp::new(|asked| match asked {
+        Asked::Call { .. } => {
+            stream(&event("1", &serde_json::json!({ "jsonrpc": "2.0", "id": "p-1", "method": "ping" })))
+        }
+        Asked::Reply(_) => Answer::json(404, &error(&Value::Null, "Session not found")),
+        asked => panic!("{asked:?}"),
+    });
+    let mut server = server(&mcp);
+    let answer = look(&mut server);
+    assert!(answer.is_error && answer.text.contains("broke off, and the session is gone"), "{answer:?}");
+    drop(server);
+    assert_eq!(mcp.journal(), [&BEGINNING[..], &["tools/call s1", "reply s1"]].concat());
+}
+
 /// A world whose task makes one call of `docs_look`.
 fn world(url: &str, more: &str) -> World {
     let cassette = Cassette::new().then(call("docs_look", serde_json::json!({}))).finishes("Done.");
@@ -135,4 +169,33 @@ fn ca_file_is_for_mcp_servers_too() {
     world.configure("ca_file: ca.pem");
     world.run(&[]).expect(0);
     assert_eq!(world.history().results()[0], "seen");
+}
+
+#[test]
+fn sigterm_while_a_server_is_silent_parks_the_task() {
+    let authority = Authority::new();
+    for (tls, what) in [(false, "headers"), (false, "events"), (true, "headers"), (true, "events")] {
+        let called = Arc::new(AtomicBool::new(false));
+        let calls = called.clone();
+        let mcp = StrictMcp::with_tls(tls.then(|| authority.server()), move |asked| {
+            assert!(matches!(asked, Asked::Call { .. }), "{asked:?}");
+            calls.store(true, Ordering::Relaxed);
+            if what == "headers" {
+                return Answer::Hangs;
+            }
+            let (sender, answer) = Answer::flows("text/event-stream");
+            std::mem::forget(sender);
+            answer
+        });
+        let scheme = if tls { "https" } else { "http" };
+        let world = world(&format!("{scheme}://localhost:{}/mcp", mcp.port()), ", timeout_seconds: 600");
+        world.write("ca.pem", &authority.pem);
+        world.configure("ca_file: ca.pem");
+        let child = world.spawn(&[]);
+        eventually(|| called.load(Ordering::Relaxed).then_some(()));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(75), "{what}: {output:?}");
+        assert_eq!(world.names("spool/deferred").len(), 1, "{what}");
+    }
 }

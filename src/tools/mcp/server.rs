@@ -9,6 +9,7 @@ use super::transport::{Lost, Transport};
 use super::{offer, result};
 use crate::chat::Arguments;
 use crate::ports::{ToolResult, ToolServer, ToolSpec, Trouble};
+use crate::sys::signal;
 use crate::text::{Redactor, head, printable_line};
 
 /// A longer reason is cut.
@@ -155,6 +156,9 @@ impl ToolServer for McpServer {
 }
 
 fn begin(settings: &ServerSettings, open: &mut Open, deadline: Instant) -> Result<Session, Failure> {
+    if signal::termination_requested() {
+        return Err(Lost::Interrupted.into());
+    }
     Session::start(&settings.name, open()?, &settings.tree, deadline)
 }
 

@@ -50,8 +50,8 @@ pub enum Lost {
         /// How, for people and the model: an exit code and what the server said last, or what HTTP said.
         how: String,
     },
-    /// The server knows our session no longer (404 to a session id, case C41). The transport has
-    /// forgotten it too: a new `initialize` begins another one.
+    /// The server would not take this request since it knows our session no longer (404 to a session id,
+    /// case C41). The transport has forgotten it too: a new `initialize` begins another one.
     SessionExpired,
     /// The server would not take this message, with its reason; the session lives.
     Refused(String),
