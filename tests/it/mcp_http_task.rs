@@ -1,7 +1,7 @@
 //! MCP servers over HTTP as a task has them: sessions that are forgotten (case C41), and whole tasks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use coding_agent::chat::Arguments;
@@ -80,7 +80,7 @@ fn c41_a_session_refused_in_another_way_is_named_and_the_next_call_begins_one() 
     mcp.forget_sessions();
     mcp.answer_forgotten(Answer::json(400, &error(&Value::Null, "Bad Request: unknown session")));
     let answer = look(&mut server);
-    let how = "does not take the session `s1` (400): Bad Request: unknown session";
+    let how = "does not take the session `s1` (400). The call was not repeated";
     assert!(answer.is_error && answer.text.contains(how), "{answer:?}");
     assert!(answer.text.contains("started again for the next call"), "{answer:?}");
     assert_eq!(look(&mut server), ToolResult::good("seen"));
@@ -152,9 +152,79 @@ fn a_server_that_cannot_be_reached_is_told_and_the_task_goes_on() {
     let world = self::world(&mcp.url(), ", required: true");
     world.run(&[]).expect(1);
     let comment = world.comments("fix");
-    let said = format!("`http://127.0.0.1:{}` wants other credentials (401): invalid_token", mcp.port());
-    assert!(comment.contains(&said), "{comment}");
+    let said =
+        format!("`http://127.0.0.1:{}` wants other credentials (401); mcp_servers[].headers sends them", mcp.port());
+    assert!(comment.contains(&said) && !comment.contains("invalid_token"), "{comment}");
     assert_eq!(world.labels("fix"), ["coding agent failed"]);
+}
+
+#[test]
+fn a_short_outage_of_a_required_server_parks_the_task() {
+    let mcp = seeing();
+    let world = world(&mcp.url(), ", required: true");
+    for (status, body) in [(503, "starting, ask @bob"), (500, ""), (429, "slow down")] {
+        mcp.refuse_introductions(Answer::raw(status, body));
+        world.run(&[]).expect(75);
+        world.pass_time();
+    }
+    assert_eq!((world.comments("fix").as_str(), world.labels("fix")), ("", vec!["coding agent processing".into()]));
+    let parking: Value =
+        serde_json::from_str(&std::fs::read_to_string(running(&world, "parking.json")).unwrap()).unwrap();
+    assert_eq!(parking["count"], 3);
+    // Back again, and nothing says that it was away.
+    mcp.accept_introductions();
+    world.run(&[]).expect(0);
+    let history = world.history();
+    assert_eq!(history.results()[0], "seen");
+    let orders = history.0[0]["content"].as_str().unwrap();
+    assert!(!orders.contains("is not available"), "{orders}");
+    assert!(!world.comments("fix").contains("docs"), "{}", world.comments("fix"));
+}
+
+#[test]
+fn a_required_server_that_stays_away_for_a_week_fails_the_task() {
+    let world = world("http://127.0.0.1:1/mcp", ", required: true");
+    world.run(&[]).expect(75);
+    let week_ago = r#"{"since_ms":1,"count":9}"#;
+    std::fs::write(running(&world, "parking.json"), week_ago).unwrap();
+    world.pass_time();
+    world.run(&[]).expect(1);
+    let comment = world.comments("fix");
+    let said =
+        "waited seven days in vain: the MCP server `docs`, which is required here, is not available: cannot reach";
+    assert!(comment.contains(said), "{comment}");
+}
+
+#[test]
+fn a_required_server_that_goes_away_in_a_task_parks_it() {
+    let mcp = Arc::new(Mutex::new(None::<StrictMcp>));
+    let shared = mcp.clone();
+    let server = StrictMcp::new(move |asked| match asked {
+        Asked::Call { .. } => {
+            shared.lock().unwrap().as_ref().unwrap().refuse_introductions(Answer::raw(503, ""));
+            Answer::raw(502, "")
+        }
+        asked => panic!("{asked:?}"),
+    });
+    let url = server.url();
+    *mcp.lock().unwrap() = Some(server);
+    let cassette = Cassette::new()
+        .then(call("docs_look", serde_json::json!({})))
+        .then(call("docs_look", serde_json::json!({})))
+        .finishes("Done.");
+    let world = World::with_task(&cassette);
+    world.configure(&format!("mcp_servers:\n  - {{mcp_server_name: docs, url: '{url}', required: true}}\n"));
+    world.run(&[]).expect(75);
+    assert_eq!(world.names("spool/deferred").len(), 1);
+    let records = std::fs::read_to_string(running(&world, "tools.jsonl")).unwrap();
+    assert_eq!(records.lines().count(), 2, "the second call met a server that could not be started again: {records}");
+    mcp.lock().unwrap().take();
+}
+
+/// A file of the one running task.
+fn running(world: &World, file: &str) -> std::path::PathBuf {
+    let task = world.names("contexts/running").remove(0);
+    world.path(&format!("contexts/running/{task}/{file}"))
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::http_refusal::{Meaning, Refusal, answers};
 use super::sse::{Event, EventReader};
-use super::transport::{Lost, Transport};
+use super::transport::{End, Lost, Transport};
 use crate::config::Secret;
 use crate::error::{Error, Kind};
 use crate::sys::http::{HttpClient, HttpRequest, HttpSettings, HttpStream, origin};
@@ -64,7 +64,7 @@ impl Http {
         let settings = HttpSettings { ca_file, timeout: None };
         let client = HttpClient::new(settings, url.starts_with("https:"))
             .and_then(HttpClient::ended_by_signals)
-            .map_err(|error| Lost::Ended { how: error.sentence().to_owned() })?;
+            .map_err(|error| Lost::Ended(End::of(&error)))?;
         Ok(Self {
             client,
             url: url.to_owned(),
@@ -121,7 +121,8 @@ impl Http {
     }
 
     fn broke_off(&self, why: &str) -> Lost {
-        Lost::Ended { how: format!("the answer of `{}` broke off{why}", origin(&self.url)) }
+        let how = format!("the answer of `{}` broke off{why}", origin(&self.url));
+        Lost::Ended(End { may_pass: true, ..End::lasting(how) })
     }
 
     fn forget(&mut self) {
@@ -201,7 +202,7 @@ impl Http {
                 awaited.stream = None;
                 match lost(&error, deadline) {
                     // It is taken up again with the next look.
-                    Lost::Ended { .. } => {}
+                    Lost::Ended(_) => {}
                     lost => return Err(lost),
                 }
             }
@@ -245,8 +246,8 @@ impl Http {
         }
         let answer = match self.request("GET", "text/event-stream", None, Some(&last_event_id), deadline) {
             // Perhaps it is being started again.
-            Err(Lost::Ended { how }) => {
-                log::debug!("{how}");
+            Err(Lost::Ended(end)) => {
+                log::debug!("{end}");
                 return Ok(());
             }
             answered => answered?,
@@ -322,7 +323,7 @@ impl Transport for Http {
             && let Some(id) = answer.header(SESSION_ID)
         {
             if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(Lost::Ended { how: format!("the session id of `{}` is none", origin(&self.url)) });
+                return Err(Lost::Ended(End::lasting(format!("the session id of `{}` is none", origin(&self.url)))));
             }
             self.session_id = Some(id.to_owned());
         }
@@ -407,6 +408,6 @@ fn lost(error: &Error, deadline: Instant) -> Lost {
     } else if Instant::now() >= deadline {
         Lost::TimedOut
     } else {
-        Lost::Ended { how: error.sentence().to_owned() }
+        Lost::Ended(End::of(error))
     }
 }
