@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
 use super::json_protocol::Protocol;
-use super::{comment, prepare};
+use super::{comment, prepare, requirement};
 use crate::context::{
     CompressionSettings, Contexts, Hooks, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb,
 };
@@ -15,7 +15,7 @@ use crate::control::{Control, Directive};
 use crate::error::{Error, Exit, Kind, Result};
 use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
 use crate::prompts::Prompts;
-use crate::sys::{clock, fault};
+use crate::sys::{clock, fault, signal};
 use crate::task::{Labels, Outcome, OutcomeKind, TaskId, TaskKey};
 use crate::text::{Redactor, without_controls};
 use crate::tools::Toolbox;
@@ -307,11 +307,15 @@ impl TaskHandler<'_> {
             Protocol::Native => command_tool,
             Protocol::Json => command_tool.map(|tool| toolbox.slash_name(&tool)),
         };
-        let tools_note = self.tools_note(&toolbox, command_tool.as_deref());
-        self.open_conversation(context, item, &workspace, &tools_note)?;
-        self.tell_inheritance(context)?;
-        if made_again {
-            self.tell_made_again(context, &workspace)?;
+        // The standing orders stay for the whole task, so they do not say what may be otherwise soon.
+        let will_wait = signal::termination_requested() || requirement::missing(&toolbox).is_err();
+        if !will_wait {
+            let tools_note = self.tools_note(&toolbox, command_tool.as_deref());
+            self.open_conversation(context, item, &workspace, &tools_note)?;
+            self.tell_inheritance(context)?;
+            if made_again {
+                self.tell_made_again(context, &workspace)?;
+            }
         }
         let watches = self.settings.stops_when_unassigned && context.metadata.bot_assigned;
         let pause_signal = self.settings.pause_signal.clone();
