@@ -99,7 +99,7 @@ fn whose_token(api: &Api) -> Result<Option<String>> {
     if let Some(told) = api.account().fact(FACT, IDENTITY_GOOD_FOR_MS) {
         return Ok(told);
     }
-    let answer = api.get("/user")?;
+    let answer = api.user()?;
     let told = if answer.is_good() { Some(answer.json::<User>()?.login) } else { None };
     api.account().keep_fact(FACT, &told);
     Ok(told)
