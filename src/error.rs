@@ -148,7 +148,12 @@ impl Error {
         let mut text = self.0.sentence.clone();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            text.push_str(&format!(": {error}"));
+            let said = error.to_string();
+            // The sentence may end with the words of the system already, without its number.
+            let words = said.split(" (os error").next().unwrap_or(&said);
+            if !text.to_lowercase().ends_with(&words.to_lowercase()) {
+                text.push_str(&format!(": {said}"));
+            }
             cause = error.source();
         }
         text

@@ -243,6 +243,10 @@ pub trait Llm {
     fn model(&self) -> &ModelProfile;
     /// Fails with `Kind::Host` when the model cannot be used at all; called before the first claim.
     fn probe(&mut self) -> Result<()>;
+    /// Why the probe could not find out whether the model is there; `None` when it is known to be.
+    fn unchecked(&self) -> Option<&str> {
+        None
+    }
     /// One reply to a valid history. A request that is too long is an error of the task that says so
     /// (`Error::is_too_large`).
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply>;
@@ -255,6 +259,10 @@ impl<L: Llm + ?Sized> Llm for Box<L> {
 
     fn probe(&mut self) -> Result<()> {
         (**self).probe()
+    }
+
+    fn unchecked(&self) -> Option<&str> {
+        (**self).unchecked()
     }
 
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {

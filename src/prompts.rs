@@ -115,7 +115,7 @@ prompts! {
     CommentInherited "comment_inherited.md" ["uuid"],
     CommentPlan "comment_plan.md" ["plan"],
     EarlierTask "earlier_task.md" [],
-    TryOut "try_out.md" ["tool"],
+    TryOut "try_out.md" ["tool", "number"],
     Facts "facts.yaml" [
         "branch", "sha", "url", "reason", "patch", "what", "command", "exit_code", "files", "count", "turns", "model",
         "prompt_tokens", "completion_tokens", "duration", "uuid", "server"

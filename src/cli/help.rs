@@ -56,8 +56,9 @@ Options:
 pub const DOCTOR_HELP: &str = "\
 Looks at everything the agent needs and says what it finds, a line for each thing, with what to do
 where it is not good: configuration, directories and their file system, git, the sandbox, the forge
-with token, repositories and labels, the model and whether it calls tools. Changes nothing, here or
-elsewhere; files it tries locks with are gone at once. The model gets one tiny request, which costs
+with token, repositories and labels, the model and whether it calls tools, each MCP server and its
+tools, the user config API where it is on. Changes nothing, here or elsewhere; MCP servers are started
+and ended again, files it tries locks with are gone at once. The model gets one tiny request, which costs
 a few hundred tokens. A step waits ten seconds for a server, the model's answer two minutes.
 
 Usage: coding-agent doctor [--json] [--config FILE]

@@ -11,6 +11,7 @@ use crate::queue::{EntryName, State};
 use crate::sys::file::{self, Sync};
 use crate::sys::{clock, lock, tree};
 use crate::task::TaskId;
+use crate::text::counted;
 
 const DAY_MS: u64 = 24 * 3_600_000;
 /// Model calls older than this leave the database; their days are nobody's question any more.
@@ -189,10 +190,10 @@ impl GcReport {
         let bytes: u64 = self.removed.iter().map(|(_, _, bytes)| bytes).sum();
         lines.push(match self.removed.len() {
             0 => "nothing is old enough to be removed".to_owned(),
-            count => format!("{verb} {count} things, {}", amount(bytes)),
+            count => format!("{verb} {}, {}", counted(count as u64, "thing"), amount(bytes)),
         });
         if let Some(tasks) = self.rebuilt {
-            lines.push(format!("made the database's rows of {tasks} tasks again"));
+            lines.push(format!("made the database's rows of {} again", counted(tasks, "task")));
         }
         if self.calls > 0 {
             lines.push(format!(

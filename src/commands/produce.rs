@@ -9,6 +9,7 @@ use crate::handler::{is_wanted, prepare};
 use crate::ports::{Candidates, Forge, Publisher, TaskQueue};
 use crate::sys::{clock, fault};
 use crate::task::{TaskId, TaskKey, TaskMessage};
+use crate::text::counted;
 
 /// Runs one pass, unless another producer is at it.
 pub fn produce(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
@@ -18,7 +19,7 @@ pub fn produce(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
     }
     let mut pass = Pass { setup, forge: setup.forge()?, published: 0, exit: Exit::Done };
     if queue.produce(&mut |publisher| pass.run(publisher))? {
-        log::info!("{} tasks queued", pass.published);
+        log::info!("{} queued", counted(pass.published, "task"));
     } else {
         log::info!("another producer is at it; nothing is queued");
     }

@@ -14,6 +14,8 @@ use crate::sys::http::{HttpRequest, HttpResponse};
 use crate::task::TaskMessage;
 use crate::text::{Redactor, head_chars, percent_encoded};
 
+/// How sentences about it begin.
+pub const API: &str = "the user config API";
 /// Longest time until the API has answered.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Settings are small.
@@ -44,7 +46,11 @@ pub fn for_task(
     }
     let user = message.user.as_deref().map(str::trim).filter(|user| !user.is_empty());
     let asked = user.ok_or_else(|| Error::host("nobody is known for whom it is"));
-    match asked.and_then(|user| settings_of(config, message.key.source(), user, base, redactor)) {
+    let settings = asked.and_then(|user| {
+        let response = request(config, message.key.source(), user)?;
+        settings_in(&response, config, user, base.context_tokens, redactor)
+    });
+    match settings {
         Ok(settings) => {
             let profile = settings.llm.as_ref().map_or(base, |llm| llm.model());
             log::info!("{}: with the settings of {}, model {}", message.key, user.unwrap_or_default(), profile.model);
@@ -58,15 +64,18 @@ pub fn for_task(
     }
 }
 
-fn settings_of(
+/// The settings of `user` in the API's answer; `base_tokens` is the window of the base model.
+///
+/// # Errors
+/// When the answer cannot be used; the sentence begins with [`API`] and is fit for everybody.
+pub fn settings_in(
+    response: &HttpResponse,
     base_config: &Config,
-    source: &str,
     user: &str,
-    base: &ModelProfile,
+    base_tokens: u64,
     redactor: &Redactor,
 ) -> Result<UserSettings> {
-    let response = request(base_config, source, user)?;
-    let fault = |why: &str| Error::host(format!("the user config API {why}"));
+    let fault = |why: &str| Error::host(format!("{API} {why}"));
     match response.status {
         200 => {}
         401 | 403 => return Err(fault(&format!("refuses the key in USER_CONFIG_API_KEY ({})", response.status))),
@@ -99,7 +108,7 @@ fn settings_of(
         llm.probe().map_err(unusable)?;
         Some(llm)
     };
-    let window_tokens = llm.as_ref().map_or(base.context_tokens, |llm| llm.model().context_tokens);
+    let window_tokens = llm.as_ref().map_or(base_tokens, |llm| llm.model().context_tokens);
     if orders.as_deref().is_some_and(|orders| estimate_tokens(orders) > window_tokens / 4) {
         return Err(fault("says a `system_prompt` that is longer than a quarter of the model's window"));
     }
@@ -113,7 +122,7 @@ fn settings_of(
 pub fn request(config: &Config, source: &str, user: &str) -> Result<HttpResponse> {
     if matches!(user, "." | "..") {
         // No encoding keeps these from being read as a way through the address.
-        return Err(Error::host(format!("`{user}` cannot be asked for at the user config API")));
+        return Err(Error::host(format!("`{user}` cannot be asked for at {API}")));
     }
     let api = &config.user_config_api;
     let url = format!("{}/config/{}/{}", api.url, percent_encoded(source), percent_encoded(user));
@@ -123,5 +132,5 @@ pub fn request(config: &Config, source: &str, user: &str) -> Result<HttpResponse
     let request =
         HttpRequest { method: "GET", url: &url, headers: &headers, body: None, most_body_bytes: MOST_BODY_BYTES };
     let client = http_client(config, &url, TIMEOUT.as_secs())?;
-    client.send(&request).map_err(|error| Error::new(Kind::Host, format!("the user config API: {}", error.sentence())))
+    client.send(&request).map_err(|error| Error::new(Kind::Host, format!("{API}: {}", error.sentence())))
 }

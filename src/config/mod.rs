@@ -66,6 +66,13 @@ impl Config {
         Layered::read(path, env).map(|layered| layered.config)
     }
 
+    /// Names of MCP servers that are configured, but not in [`Config::load`]: they are those of another forge.
+    pub fn left_out_mcp_servers(path: Option<&Path>, env: Lookup<'_>) -> Result<Vec<String>> {
+        let Layered { config, .. } = Layered::gathered(path, env)?;
+        let servers = config.mcp_servers.iter().filter(|server| is_of_another_forge(server, config.task_source));
+        Ok(servers.map(|server| server.mcp_server_name.clone()).collect())
+    }
+
     /// Refuses impossible values; `read` has done it, who changes a configuration does it again.
     pub fn validate(&self) -> Result<()> {
         check::check(self).map_err(|problem| blame(&problem, &[], None))
@@ -95,14 +102,19 @@ impl Config {
             *base_url = url::with_scheme(base_url);
         }
         self.llm.lmstudio.base_url = url::with_v1(&self.llm.lmstudio.base_url);
-        // The server of the other forge has no token and no task to serve.
-        let other_forges: &[&str] = match self.task_source {
-            TaskSource::Github => &["gitlab"],
-            TaskSource::Gitlab => &["github"],
-            TaskSource::Local => &["github", "gitlab"],
-        };
-        self.mcp_servers.retain(|server| !other_forges.contains(&server.mcp_server_name.as_str()));
+        let source = self.task_source;
+        self.mcp_servers.retain(|server| !is_of_another_forge(server, source));
     }
+}
+
+/// Whether a server is that of another forge: it has no token and no task to serve.
+fn is_of_another_forge(server: &McpServer, source: TaskSource) -> bool {
+    let other_forges: &[&str] = match source {
+        TaskSource::Github => &["gitlab"],
+        TaskSource::Gitlab => &["github"],
+        TaskSource::Local => &["github", "gitlab"],
+    };
+    other_forges.contains(&server.mcp_server_name.as_str())
 }
 
 /// A configuration that still knows where each value came from.
@@ -113,13 +125,18 @@ struct Layered {
 }
 
 impl Layered {
-    fn read(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
+    /// All that is said, as it is said.
+    fn gathered(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
         let source = source(path, env)?;
         let mut config = source.as_ref().map_or_else(|| Ok(Config::default()), Source::parse)?;
         let origins = environment::apply(&mut config, env)?;
-        config.settle();
-        environment::fill_headers(&mut config, env)?;
-        let layered = Self { config, origins, source };
+        Ok(Self { config, origins, source })
+    }
+
+    fn read(path: Option<&Path>, env: Lookup<'_>) -> Result<Self> {
+        let mut layered = Self::gathered(path, env)?;
+        layered.config.settle();
+        environment::fill_headers(&mut layered.config, env)?;
         layered.accept(check::check(&layered.config))?;
         Ok(layered)
     }
@@ -130,13 +147,17 @@ impl Layered {
 }
 
 fn source(path: Option<&Path>, env: Lookup<'_>) -> Result<Option<Source>> {
-    let missing = |name: &Path| Error::host(format!("cannot read config `{}`: no such file", name.display()));
+    let missing = |name: &Path| {
+        Error::host(format!("cannot read config `{}`: no such file", name.display())).hint("name an existing file")
+    };
     if let Some(path) = path {
         return Source::read(path)?.map(Some).ok_or_else(|| missing(path));
     }
     if let Some(name) = environment::value(env, "CONFIG_FILE") {
         let path = Path::new(&name);
-        return Source::read(path)?.map(Some).ok_or_else(|| missing(path).hint("CONFIG_FILE names it"));
+        return Source::read(path)?
+            .map(Some)
+            .ok_or_else(|| missing(path).hint("CONFIG_FILE names it; name an existing file there"));
     }
     Source::read(Path::new(DEFAULT_FILE))
 }

@@ -20,7 +20,9 @@ impl Source {
         let name = path.display().to_string();
         let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other.context(Kind::Host, || format!("cannot read config `{name}`"))?,
+            other => other
+                .context(Kind::Host, || format!("cannot read config `{name}`"))
+                .map_err(|error| error.hint("let the user of the agent read that file"))?,
         };
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         match std::str::from_utf8(bytes) {

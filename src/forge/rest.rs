@@ -7,6 +7,7 @@ use crate::error::{Error, Kind, Result};
 use crate::ports::{COMMENT_MARK, Finding};
 use crate::sys::http::origin;
 use crate::sys::{clock, signal};
+use crate::text::counted;
 
 /// Tries of one request in all, where it may be repeated.
 pub const TRIES: u32 = 4;
@@ -120,6 +121,18 @@ pub fn elsewhere(what: &str, url: &str) -> Error {
     Error::task(format!("{what}: the next page is on another host, `{}`", origin(url)))
 }
 
+/// Whether a body may be JSON, whole or broken off; every answer of an API is. What a web server has for people
+/// is not.
+pub fn may_be_json(body: &[u8]) -> bool {
+    body.trim_ascii_start().first().is_none_or(|first| matches!(first, b'{' | b'['))
+}
+
+/// Another server than the API stands at `base`; `shape` is how the address of `product` looks at one's own host.
+pub fn not_the_api(base: &str, product: &str, setting: &str, shape: &str) -> Error {
+    Error::host(format!("`{base}` is not the address of {product}'s API"))
+        .hint(format!("set {setting}; of a server of your own it is {shape}"))
+}
+
 /// The path of a URL, for messages.
 pub fn path_of(url: &str) -> &str {
     let path = &url[origin(url).len()..];
@@ -145,7 +158,8 @@ pub fn expiry(name: &str, about: String, until_ms: Option<u64>, remedy: &str) ->
     let left_ms = until_ms.saturating_sub(clock::now_ms());
     let day = clock::rfc3339(until_ms).chars().take(10).collect::<String>();
     if left_ms < EXPIRES_SOON_MS {
-        return Finding::warning(name, format!("{about}; it expires in {} days", left_ms / (24 * 3_600_000)), remedy);
+        let left = counted(left_ms / (24 * 3_600_000), "day");
+        return Finding::warning(name, format!("{about}; it expires in {left}"), remedy);
     }
     Finding::good(name, format!("{about}; it expires on {day}"))
 }

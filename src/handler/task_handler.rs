@@ -60,7 +60,7 @@ pub struct ToolSet {
     pub command_tool: Option<String>,
 }
 
-/// Makes the tools of a task, and cleans up after those of a run that died.
+/// Makes the tools of a task, and cleans up after them.
 pub trait ToolSource {
     /// Tools for the task whose workspace this is.
     ///
@@ -69,7 +69,7 @@ pub trait ToolSource {
     fn tools(&self, uuid: TaskId, workspace: &Workspace) -> Result<ToolSet>;
     /// Whether commands can be run.
     fn has_commands(&self) -> bool;
-    /// Ends processes of this task that a crash left.
+    /// Ends processes of this task that a crash left, or that got away from its tools.
     fn end_leftovers(&self, uuid: TaskId);
 }
 
@@ -221,7 +221,10 @@ impl TaskHandler<'_> {
             return self.apply(context, decided, item.as_ref());
         }
         let mut notes = Vec::new();
-        let outcome = match self.outcome(queue, claim, &mut context, place, item.as_ref(), &mut notes) {
+        let worked = self.outcome(queue, claim, &mut context, place, item.as_ref(), &mut notes);
+        // However it ended: what left the group of its tool would live on in a task that is parked.
+        self.tools.end_leftovers(context.uuid());
+        let outcome = match worked {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return Ok(End::Directive),
             Err(error) if error.kind() == Kind::Task => {

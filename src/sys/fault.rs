@@ -36,6 +36,16 @@ pub fn sleeps() -> bool {
     true
 }
 
+/// Whether file systems in memory are told from disks; tests set `CODING_AGENT_FAULT_MEMORY_IS_DISK`, since
+/// what they find must not depend on where they run.
+#[inline]
+pub fn tells_memory() -> bool {
+    #[cfg(feature = "faults")]
+    return std::env::var_os("CODING_AGENT_FAULT_MEMORY_IS_DISK").is_none();
+    #[cfg(not(feature = "faults"))]
+    true
+}
+
 /// Whether the kernel is taken to know openat2(2); tests look at both.
 #[inline]
 pub fn has_openat2() -> bool {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::statfs;
 
-use super::{file, lock};
+use super::{fault, file, lock};
 use crate::error::{Error, Result};
 
 /// File systems that live on other machines or in other programs, where locks of one machine are not
@@ -50,7 +50,7 @@ pub fn look_at(dir: &Path) -> Result<FileSystem> {
     let kind = found.f_type as u64 & 0xFFFF_FFFF;
     Ok(FileSystem {
         remote: REMOTE.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name),
-        is_in_memory: IN_MEMORY.contains(&kind),
+        is_in_memory: IN_MEMORY.contains(&kind) && fault::tells_memory(),
         free_bytes: (found.f_bavail as u64).saturating_mul(found.f_bsize as u64),
     })
 }

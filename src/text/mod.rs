@@ -5,6 +5,7 @@
 
 mod binary;
 mod controls;
+mod counted;
 mod cut;
 mod data_marks;
 mod fence;
@@ -27,6 +28,7 @@ mod visible;
 
 pub use binary::binary_format;
 pub use controls::{escaped, without_controls};
+pub use counted::counted;
 pub use cut::{bytes_left_out, head, head_and_tail, head_chars, tail};
 pub use data_marks::fenced;
 pub use fence::Fences;

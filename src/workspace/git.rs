@@ -15,9 +15,17 @@ use crate::ports::RepositorySource;
 use crate::sys::bubblewrap::{Bubblewrap, Inside};
 use crate::sys::launcher::ResourceLimits;
 use crate::sys::process::{Ending, Finished, Program};
+use crate::text::head;
 
 /// A clone of a large repository over a slow line takes long; a hang must end all the same.
 const TIMEOUT: Duration = Duration::from_secs(3600);
+/// A git that hangs must not keep us from saying so.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The first version that can be told to read no configuration of a person (`GIT_CONFIG_GLOBAL`); settings
+/// in the environment (`GIT_CONFIG_COUNT`), which hold what opens the remote, came one before (release notes).
+const OLDEST: (u32, u32) = (2, 32);
+/// Of what it says of itself.
+const MOST_SAID_BYTES: usize = 300;
 /// Lists of names of large repositories fit; a runaway does not.
 const OUTPUT_LIMIT_BYTES: usize = 64 << 20;
 
@@ -64,15 +72,43 @@ pub struct Git {
     readable: Option<PathBuf>,
 }
 
-/// Whether git can be started, and says which it is.
+/// Whether git can be started and is new enough; what it says of its version.
 ///
 /// # Errors
-/// `Kind::Host` when it is missing.
+/// `Kind::Host` when it is missing, broken or too old.
 pub fn check_installed(settings: &Settings) -> Result<String> {
-    let missing =
-        || Error::host("cannot find the program `git`").hint("install git, and see that PATH names its directory");
-    let finished = Git::outside(Path::new("/"), settings).finish(["--version"])?;
-    if finished.succeeded() { Ok(finished.stdout.to_text().trim().to_owned()) } else { Err(missing()) }
+    let finished = Git::outside(Path::new("/"), settings).finish_within(VERSION_TIMEOUT, ["--version"])?;
+    let broken = |what: String| Error::host(what).hint("see whether `git --version` works for this user");
+    let how = match finished.ending {
+        Ending::Code(0) => {
+            let version = finished.stdout.to_text().trim().to_owned();
+            let (major, minor) = OLDEST;
+            return match number_of(&version) {
+                Some(found) if found < OLDEST => {
+                    Err(Error::host(format!("{} is too old", head(&version, MOST_SAID_BYTES)))
+                        .hint(format!("install git {major}.{minor} or later")))
+                }
+                // A version that nobody can read may be any.
+                _ => Ok(head(&version, MOST_SAID_BYTES).to_owned()),
+            };
+        }
+        Ending::TimedOut => {
+            return Err(broken(format!("git does not answer within {} s", VERSION_TIMEOUT.as_secs())));
+        }
+        Ending::Signal(signal) => format!("was killed by signal {signal}"),
+        Ending::Code(code) => format!("ended with exit code {code}"),
+        Ending::Interrupted | Ending::TooManyProcesses(_) => "was ended".to_owned(),
+    };
+    let stderr = finished.stderr.to_text();
+    let said = stderr.lines().map(str::trim).find(|line| !line.is_empty());
+    let said = said.map_or("said nothing".to_owned(), |line| format!("said: {}", head(line, MOST_SAID_BYTES)));
+    Err(broken(format!("`git --version` {how} and {said}")))
+}
+
+/// Major and minor number in `git version 2.47.3`.
+fn number_of(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.strip_prefix("git version ")?.split('.').map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
 }
 
 impl Git {
@@ -169,6 +205,14 @@ impl Git {
     /// # Errors
     /// `Kind::Host` when it cannot be started, `Kind::Later` when it hangs.
     pub fn finish<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<Finished> {
+        let finished = self.finish_within(TIMEOUT, args)?;
+        match finished.ending {
+            Ending::TimedOut => Err(Error::later("git did not end within an hour")),
+            _ => Ok(finished),
+        }
+    }
+
+    fn finish_within<S: AsRef<OsStr>>(&self, timeout: Duration, args: impl IntoIterator<Item = S>) -> Result<Finished> {
         let program = Program {
             program: "git".into(),
             args: ALWAYS
@@ -178,14 +222,16 @@ impl Git {
                 .collect(),
             env: self.env.clone(),
             dir: self.dir.clone(),
-            timeout: Some(TIMEOUT),
+            timeout: Some(timeout),
             output_limit_bytes: OUTPUT_LIMIT_BYTES,
             ends_with_us: false,
         };
         let finished = self.start(&program)?;
         match finished.ending {
-            Ending::TimedOut => Err(Error::later("git did not end within an hour")),
-            Ending::Code(127) => Err(Error::host("cannot find the program `git`").hint("install git")),
+            Ending::Code(127) => {
+                Err(Error::host("cannot find the program `git`")
+                    .hint("install git, and see that PATH names its directory"))
+            }
             _ => Ok(finished),
         }
     }

@@ -12,18 +12,17 @@ use serde_json::{Value, json};
 use crate::support::fake_github::Permission;
 use crate::support::github_job::{Job, REPO, seconds_from_now};
 use crate::support::gitlab_job::{self, PROJECT};
-use crate::support::user_config_api::UserConfigApi;
 use crate::support::{
     Answer, Cassette, Ended, FakeModel, FakeOllama, KEY, World, call, eventually, ollama_answer, ollama_call, reply,
     says,
 };
 
 /// The report, whose form is checked on the way.
-struct Report(Value);
+pub struct Report(pub Value);
 
 impl Report {
     #[track_caller]
-    fn of(world: &World, code: i32) -> Self {
+    pub fn of(world: &World, code: i32) -> Self {
         let ended = world.run(&["doctor", "--json"]).expect(code);
         assert_eq!(ended.stderr, "");
         let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
@@ -39,7 +38,7 @@ impl Report {
     }
 
     #[track_caller]
-    fn check(&self, name: &str) -> &Value {
+    pub fn check(&self, name: &str) -> &Value {
         let checks = self.0["checks"].as_array().unwrap();
         let found = checks.iter().find(|check| check["name"] == name);
         found.unwrap_or_else(|| panic!("no check `{name}`: {:#}", self.0))
@@ -47,7 +46,7 @@ impl Report {
 
     /// The check is in this state; its finding and remedy.
     #[track_caller]
-    fn is(&self, name: &str, state: &str) -> (String, String) {
+    pub fn is(&self, name: &str, state: &str) -> (String, String) {
         let check = self.check(name);
         assert_eq!(check["state"], state, "{check}");
         let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
@@ -55,13 +54,13 @@ impl Report {
     }
 
     #[track_caller]
-    fn says(&self, name: &str, state: &str, finding: &str, remedy: &str) {
+    pub fn says(&self, name: &str, state: &str, finding: &str, remedy: &str) {
         let (found, told) = self.is(name, state);
         assert!(found.contains(finding), "{name}: `{found}` does not say `{finding}`");
         assert!(told.contains(remedy), "{name}: `{told}` does not say `{remedy}`");
     }
 
-    fn states(&self) -> Vec<(String, String)> {
+    pub fn states(&self) -> Vec<(String, String)> {
         let checks = self.0["checks"].as_array().unwrap();
         let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
         checks.iter().map(|check| (text(check, "name"), text(check, "state"))).collect()
@@ -85,7 +84,7 @@ fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// What a model says that calls the tool it is told to call.
-fn reporting() -> Value {
+pub fn reporting() -> Value {
     call("report", json!({ "number": 7 }))
 }
 
@@ -109,9 +108,9 @@ fn all_is_ready() {
         "ok       queue: 0 wait, 0 are in work, 0 are put off\n",
         "ok       git: git version ",
         "ok       sandbox: none: commands of the model may do what this user may (backend is host)\n",
-        "ok       issue files: `tasks` has 1 issue files\n",
-        "ok       items that wait: 1 open items ask for work with the label `coding agent`\n",
-        "ok       items in work: 0 open items carry the label `coding agent processing`, all with a task here\n",
+        "ok       issue files: `tasks` has 1 issue file\n",
+        "ok       items that wait: 1 open item asks for work with the label `coding agent`\n",
+        "ok       items in work: 0 open items carry the label `coding agent processing`, each with a task here\n",
         "ok       model: `fake-model` of openai\n",
         "ok       model window: 128000 tokens, as configured\n",
         "ok       tool calls: it answers and calls tools; its answer took ",
@@ -215,7 +214,7 @@ fn what_the_queue_holds_and_who_is_at_it() {
     let report = Report::of(&world, 78);
     let at_work = format!("1 are in work, 0 are put off, a consumer is at work (process {})", child.id());
     report.says("queue", "warning", &at_work, "spool/corrupt");
-    report.says("items in work", "good", "1 open items carry the label", "");
+    report.says("items in work", "good", "1 open item carries the label", "");
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!Report::of(&world, 78).is("queue", "warning").0.contains("at work"));
@@ -313,26 +312,9 @@ fn a_window_that_is_smaller_is_told_with_its_size() {
     report.says("tool calls", "good", "it answers and calls tools", "");
 }
 
-#[test]
-fn the_user_config_api_is_asked_for_the_bot() {
-    for (answer, state, finding) in [
-        (None, "good", "answers"),
-        (Some(Answer::raw(401, "")), "warning", "refuses the key (401)"),
-        (Some(Answer::raw(500, "")), "warning", "status 500"),
-    ] {
-        let api = UserConfigApi::start();
-        answer.into_iter().for_each(|answer| api.set("coding-agent", answer));
-        let mut world = World::with_task(&Cassette::new());
-        api.switch_on(&mut world);
-        let report = Report::of(&world, i32::from(state == "warning"));
-        report.says("user config API", state, finding, "");
-        assert_eq!(api.asked(), ["/api/config/local/coding-agent"]);
-    }
-}
-
 // GitHub.
 
-fn github() -> Job {
+pub fn github() -> Job {
     let job = Job::with(&Cassette::new());
     job.fake.set_time(seconds_from_now(0));
     job
@@ -360,7 +342,7 @@ fn a_good_github_and_nothing_written_there() {
     report.says("GitHub token", "good", &token, "");
     report.says("GitHub rate limit", "good", "of 5000 requests are left until", "");
     report.says("repository acme/widgets", "good", "can be read and pushed to; the label `coding agent` is there", "");
-    report.says("items that wait", "good", "1 open items", "");
+    report.says("items that wait", "good", "1 open item", "");
     assert_eq!(job.fake.raw_snapshot(), before);
     assert!(job.fake.calls().iter().all(|call| call.starts_with("GET ")), "{:?}", job.fake.calls());
 }
@@ -471,7 +453,7 @@ fn a_good_gitlab_and_what_can_be_wrong_there() {
     report.says("GitLab token", "good", "its scopes: api", "");
     let called = format!("project {PROJECT}");
     report.says(&called, "good", "can be read and pushed to; the label `coding agent` is there", "");
-    report.says("items that wait", "good", "1 open items", "");
+    report.says("items that wait", "good", "1 open item", "");
     assert_eq!(job.fake.raw_snapshot(), before);
 
     let day = |days| date_in(days)[..10].to_owned();
@@ -512,7 +494,7 @@ fn projects_of_a_group_and_all_of_them() {
 // MCP servers.
 
 /// A server of one tool, as short as it can be.
-const MCP_SERVER: &str = r#"while read -r line; do
+pub const MCP_SERVER: &str = r#"while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case "$line" in
     *'"method":"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"d","version":"1"}}' ;;
@@ -537,7 +519,7 @@ fn mcp_servers_are_started_and_those_that_do_not_are_told() {
     ] {
         world.write("config.yaml", &format!("{config}mcp_servers: [{servers}]\n"));
         let report = Report::of(&world, code);
-        report.says("MCP server docs", "good", "starts and offers 1 tools, about ", "");
+        report.says("MCP server docs", "good", "starts and offers 1 tool, about ", "");
         if let Some(state) = state {
             report.says("MCP server broken", state, "", "try `sh -c echo no key >&2; exit 3` by hand");
         }

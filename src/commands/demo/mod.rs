@@ -24,7 +24,11 @@ pub fn demo(dir: &Path) -> Result<Exit> {
         file::remove_dir(&dir)?;
     }
     let demo = Demo { dir };
-    demo.make()?;
+    if let Err(error) = demo.make() {
+        // Half of one is of no use to anybody, and has no mark yet perhaps.
+        file::remove_dir(&demo.dir)?;
+        return Err(error);
+    }
     demo.say(&format!("A small repository and an issue, made in {}. The issue:", demo.dir.display()));
     demo.show_file(&demo.issue())?;
     demo.say("The producer looks for labelled issues and queues them:");
@@ -74,7 +78,7 @@ impl Demo {
             if !finished.succeeded() {
                 let said = finished.stderr.to_text();
                 return Err(Error::host(format!("cannot make the demo repository: git says: {}", said.trim()))
-                    .hint("the demo needs git 2.28 or later"));
+                    .hint("install git 2.32 or later"));
             }
         }
         Ok(())

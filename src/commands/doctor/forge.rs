@@ -11,6 +11,7 @@ use crate::queue::{EntryName, State};
 use crate::sys::http::{HttpRequest, origin};
 use crate::sys::{clock, file};
 use crate::task::TaskKey;
+use crate::text::counted;
 
 /// A clock that is off by more makes limits and times wrong.
 const MOST_SKEW_MS: u64 = 60_000;
@@ -86,7 +87,12 @@ fn reach(config: &Config, name: &str, api_url: &str) -> Result<Vec<Finding>, Fin
         let remedy = format!("check {name}.api_url, the network, and HTTPS_PROXY where there is a proxy");
         Finding::of(name, FindingState::Bad, &error, &remedy)
     })?;
-    let mut found = vec![Finding::good(name, format!("`{host}` answers"))];
+    let mut found = vec![if answer.body.trim_ascii_start().starts_with(b"<") {
+        let finding = format!("`{host}` answers with a page for people, not like an API");
+        Finding::warning(name, finding, format!("check {name}.api_url, and whether a proxy answers in its place"))
+    } else {
+        Finding::good(name, format!("`{host}` answers"))
+    }];
     let there_ms = answer.header("date").and_then(clock::parse_http_date);
     found.extend(there_ms.map(|there_ms| {
         let off_ms = clock::now_ms().abs_diff(there_ms);
@@ -105,7 +111,13 @@ fn waiting(forge: &dyn Forge, setup: &Setup) -> Finding {
         Err(error) => Finding::of(ITEMS, FindingState::Bad, &error, LATER),
         Ok(Candidates { keys, faults }) => match faults.first() {
             Some(fault) => Finding::of(ITEMS, FindingState::Bad, fault, LATER),
-            None => Finding::good(ITEMS, format!("{} open items ask for work with the label `{bot}`", keys.len())),
+            None => {
+                let ask = if keys.len() == 1 { "asks" } else { "ask" };
+                Finding::good(
+                    ITEMS,
+                    format!("{} {ask} for work with the label `{bot}`", counted(keys.len() as u64, "open item")),
+                )
+            }
         },
     }
 }
@@ -114,15 +126,24 @@ fn waiting(forge: &dyn Forge, setup: &Setup) -> Finding {
 /// are never taken without being asked for.
 fn in_work(forge: &dyn Forge, setup: &Setup) -> Finding {
     let label = &setup.labels().processing;
-    let looked = forge.in_work().and_then(|found| Ok((found.keys, known(setup)?)));
-    let (keys, known) = match looked {
-        Ok(looked) => looked,
+    let looked = forge.in_work().and_then(|Candidates { keys, faults }| match faults.into_iter().next() {
+        Some(fault) => Err(fault),
+        None => Ok(keys),
+    });
+    let Ok(known) = known(setup) else {
+        return Finding::skipped(IN_WORK, "the tasks that are here cannot be read");
+    };
+    let keys = match looked {
+        Ok(keys) => keys,
         Err(error) => return Finding::of(IN_WORK, FindingState::Warning, &error, LATER),
     };
-    let count = keys.len();
+    let count = keys.len() as u64;
     let lost: Vec<String> = keys.iter().filter(|key| !known.contains(&key.hash16())).map(TaskKey::canonical).collect();
     if lost.is_empty() {
-        return Finding::good(IN_WORK, format!("{count} open items carry the label `{label}`, all with a task here"));
+        return Finding::good(IN_WORK, {
+            let carry = if count == 1 { "carries" } else { "carry" };
+            format!("{} {carry} the label `{label}`, each with a task here", counted(count, "open item"))
+        });
     }
     let more = lost.len().saturating_sub(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

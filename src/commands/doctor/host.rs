@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::sandbox;
 use crate::commands::setup::Setup;
-use crate::config::{Config, ExecutorBackend, Lookup, QueueBackend, TaskSource};
+use crate::config::{Config, DEFAULT_FILE, ExecutorBackend, Lookup, QueueBackend, TaskSource};
 use crate::context::TaskDbView;
 use crate::error::Result;
 use crate::ports::{Finding, FindingState};
@@ -15,6 +15,8 @@ use crate::sys::http::certificate_bundle;
 use crate::sys::{file, lock};
 use crate::workspace;
 
+const SPOOL: &str = "spool directory";
+const CONTEXTS: &str = "contexts directory";
 /// With less room a clone may not fit.
 const LITTLE_ROOM_BYTES: u64 = 1 << 30;
 /// With less room nothing can be written down.
@@ -22,16 +24,25 @@ const NO_ROOM_BYTES: u64 = 50 << 20;
 
 pub fn configuration(loaded: &Result<Config>, path: Option<&Path>, env: Lookup<'_>) -> Finding {
     const NAME: &str = "configuration";
+    let file = Config::file_in_use(path, env);
     let config = match loaded {
         Ok(config) => config,
         Err(error) => {
-            return Finding::of(NAME, FindingState::Bad, error, "mend it; config.yaml as shipped shows every key");
+            let finding =
+                Finding::of(NAME, FindingState::Bad, error, "mend it; config.yaml as shipped shows every key");
+            let told = if file.is_none() { format!("{}; {}", finding.finding, no_file()) } else { finding.finding };
+            return Finding { finding: told, ..finding };
         }
     };
-    let file = Config::file_in_use(path, env)
-        .map_or_else(|| "no file, the environment alone".to_owned(), |file| format!("`{}`", file.display()));
+    let file = file.map_or_else(no_file, |file| format!("`{}`", file.display()));
     let (source, provider) = (config.task_source.name(), config.llm.provider.name());
     Finding::good(NAME, format!("{file}; tasks from {source}, model of {provider}"))
+}
+
+/// Where a file was looked for in vain.
+fn no_file() -> String {
+    let dir = std::env::current_dir().unwrap_or_default();
+    format!("no `{DEFAULT_FILE}` in `{}`, the environment alone", dir.display())
 }
 
 /// Only where some are replaced.
@@ -58,8 +69,8 @@ pub fn directories(config: &Config) -> impl Iterator<Item = Finding> {
     let (is_local, tasks_dir) = (config.task_source == TaskSource::Local, config.local.tasks_dir.clone());
     let log = config.logs.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     [
-        ("spool directory", config.queue.dir.clone()),
-        ("contexts directory", config.context_storage.base_dir.clone()),
+        (SPOOL, config.queue.dir.clone()),
+        (CONTEXTS, config.context_storage.base_dir.clone()),
         ("workspaces directory", config.workspace.dir.clone()),
         ("log directory", log.to_path_buf()),
     ]
@@ -76,7 +87,7 @@ fn directory(name: &str, dir: &Path) -> Finding {
     let FileSystem { remote, is_in_memory, free_bytes } = match looked {
         Ok(found) => found,
         Err(error) => {
-            let remedy = "let the user of the agent write there, or name a directory of a local file system";
+            let remedy = "let the user of the agent write there (chown), or name a directory of a local file system";
             return Finding::of(name, FindingState::Bad, &error, remedy);
         }
     };
@@ -90,6 +101,11 @@ fn directory(name: &str, dir: &Path) -> Finding {
             "name a directory of a local file system",
         ),
         None if free_bytes < NO_ROOM_BYTES => Finding::bad(name, finding, "make room"),
+        None if is_in_memory && matches!(name, SPOOL | CONTEXTS) => Finding::warning(
+            name,
+            format!("{finding}, with every task that waits or is in work"),
+            "name a directory on a disk",
+        ),
         None if free_bytes < LITTLE_ROOM_BYTES => Finding::warning(name, finding, "make room: clones are made there"),
         None => Finding::good(name, finding),
     }
@@ -105,7 +121,11 @@ pub fn queue(config: &Config) -> Option<Finding> {
         return None;
     }
     let dir = &config.queue.dir;
-    let count = |state: State| file::names(&dir.join(state.directory())).map_or(0, |names| names.len());
+    let held = |state: State| file::names(&dir.join(state.directory()));
+    if State::ALL.into_iter().any(|state| held(state).is_err()) {
+        return Some(Finding::skipped("queue", "the spool directory cannot be read"));
+    }
+    let count = |state: State| held(state).map_or(0, |names| names.len());
     let states = [(State::Queue, "wait"), (State::Running, "are in work"), (State::Deferred, "are put off")];
     let mut parts: Vec<String> = states.map(|(state, what)| format!("{} {what}", count(state))).into();
     let at_it = |name: &str| match lock::holder(&dir.join(name))? {

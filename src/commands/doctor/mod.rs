@@ -6,6 +6,7 @@ mod forge;
 mod host;
 mod mcp;
 mod model;
+mod user_config;
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -56,8 +57,9 @@ pub fn doctor(config_path: Option<&Path>, as_json: bool) -> Result<Exit> {
     report.tell(host::sandbox(&setup.config));
     let bot = forge::look(&setup, &mut |finding| report.tell(finding));
     let window_tokens = model::look(&setup, &mut |finding| report.tell(finding));
+    report.tell_all(mcp::left_out(config_path, &env, &setup.config));
     mcp::look(&setup, window_tokens, &mut |finding| report.tell(finding));
-    report.tell_all(model::user_config_api(&setup.config, bot.as_deref()));
+    report.tell_all(user_config::look(&setup, bot.as_deref(), window_tokens));
     Ok(report.end())
 }
 

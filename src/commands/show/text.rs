@@ -10,7 +10,7 @@ use super::tally::Tally;
 use crate::commands::figures::{cost_text, duration_text};
 use crate::context::{Call, CallRecord, Ending, Entry, PlanEntry, Spoken, SummaryEntry, Transcript};
 use crate::sys::clock;
-use crate::text::{Paint, Redactor, Style, printable_line};
+use crate::text::{Paint, Redactor, Style, counted, printable_line};
 
 /// Our orders to the model, which are the same in every task.
 const ORDERS: Limit = Limit { first: 3, last: 0 };
@@ -238,7 +238,7 @@ impl Page<'_> {
             }
         }
         let failed = if tally.tool_errors > 0 { format!(" ({} failed)", tally.tool_errors) } else { String::new() };
-        let tools = format!("{} calls{failed}, {}", tally.tool_calls, duration_text(tally.tool_ms));
+        let tools = format!("{}{failed}, {}", counted(tally.tool_calls, "call"), duration_text(tally.tool_ms));
         self.fact("tools", Some(&tools))?;
         self.fact("last message", tally.last_at.as_deref().map(time_text).as_deref())
     }

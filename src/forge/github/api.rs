@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 
 use super::super::lists::{self, Page, Reduced};
 use super::super::rest::{
-    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, next_link, path_of, patiently, retry_after_ms,
+    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, may_be_json, next_link, not_the_api, path_of, patiently,
+    retry_after_ms,
 };
 use super::wire::ErrorBody;
 use crate::budget::{Account, RateLimit};
@@ -87,6 +88,18 @@ impl Api {
     pub fn get(&self, path: &str) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
         patiently(TRIES, || self.once("GET", &url, None, None))
+    }
+
+    /// Who we are, as far as a token may ask.
+    ///
+    /// # Errors
+    /// As [`Api::get`]; `Kind::Host` when what answers is not this API, where everybody has that address.
+    pub fn user(&self) -> Result<Answer> {
+        let answer = self.get("/user")?;
+        if answer.status == 404 || !may_be_json(&answer.response.body) {
+            return Err(not_the_api(&self.base, "GitHub", "github.api_url", "https://HOST/api/v3"));
+        }
+        Ok(answer)
     }
 
     /// All items of a list, following `rel="next"` on the same host.

@@ -101,7 +101,7 @@ fn whose_token(api: &Api, is_named: bool) -> Result<Option<String>> {
     if let Some(told) = known.filter(|told| told.is_some() || is_named) {
         return Ok(told);
     }
-    let answer = api.get("/user")?;
+    let answer = api.user()?;
     let told = if answer.is_good() { Some(answer.json::<User>()?.login) } else { None };
     // Tokens of Apps get 403 for as long as they live; any other refusal may be gone at the next start.
     if told.is_some() || (is_named && answer.status == 403) {

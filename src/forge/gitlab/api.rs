@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::super::lists::{self, PAGE_ITEMS, Page, Reduced};
 use super::super::rest::{
-    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, next_link, path_of, patiently, retry_after_ms,
+    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, may_be_json, next_link, not_the_api, path_of, patiently,
+    retry_after_ms,
 };
 use super::wire::ErrorBody;
 use crate::budget::{Account, RateLimit};
@@ -95,6 +96,22 @@ impl Api {
     pub fn get(&self, path: &str) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
         patiently(TRIES, || self.once("GET", &url, None, None))
+    }
+
+    /// Whose token it is.
+    ///
+    /// # Errors
+    /// As [`Api::get`]; `Kind::Host` when it is refused, or when what answers is not this API.
+    pub fn user<T: DeserializeOwned>(&self) -> Result<T> {
+        let answer = self.get("/user")?;
+        if answer.status == 404 || !may_be_json(&answer.response.body) {
+            return Err(not_the_api(&self.base, "GitLab", "gitlab.api_url", "https://HOST/api/v4"));
+        }
+        if !answer.is_good() {
+            return Err(Error::host(answer.refusal("cannot ask whose token this is").sentence())
+                .hint("check gitlab.api_url, which ends in /api/v4, and the scope `api` of the token"));
+        }
+        answer.json()
     }
 
     /// All items of a list. `query` has no `page`: pages are followed by number where GitLab names the

@@ -110,12 +110,7 @@ fn whose_token(api: &Api) -> Result<User> {
     if let Some((id, username)) = api.account().fact(FACT, IDENTITY_GOOD_FOR_MS) {
         return Ok(User { id, username });
     }
-    let answer = api.get("/user")?;
-    if !answer.is_good() {
-        return Err(Error::host(answer.refusal("cannot ask whose token this is").sentence())
-            .hint("check gitlab.api_url, which ends in /api/v4, and the scope `api` of the token"));
-    }
-    let told: User = answer.json()?;
+    let told: User = api.user()?;
     api.account().keep_fact(FACT, &(told.id, &told.username));
     Ok(told)
 }

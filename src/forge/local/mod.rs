@@ -3,6 +3,7 @@
 //! everything else in them stays byte for byte. Every write happens under `<tasks_dir>/.lock`.
 
 mod comments_file;
+mod examine;
 mod issue_file;
 mod label_lines;
 
@@ -15,7 +16,7 @@ use issue_file::IssueFile;
 
 use crate::error::{Context as _, Error, Kind, Result};
 use crate::ports::{
-    Candidates, Comment, Finding, FindingState, Forge, Item, ItemState, NewPullRequest, PullRequest, RepositorySource,
+    Candidates, Comment, Finding, Forge, Item, ItemState, NewPullRequest, PullRequest, RepositorySource,
 };
 use crate::sys::{clock, file, lock};
 use crate::task::{Labels, TaskKey};
@@ -23,8 +24,6 @@ use crate::task::{Labels, TaskKey};
 const ISSUE_ENDING: &str = ".md";
 const COMMENTS_ENDING: &str = ".comments.md";
 const LOCK_FILE: &str = ".lock";
-/// What `doctor` calls what it looks at here.
-const ISSUE_FILES: &str = "issue files";
 /// As on GitHub, so that what is tried here works there.
 const BODY_LIMIT_CHARS: usize = 65_536;
 
@@ -122,23 +121,6 @@ impl Local {
         }
         Ok(Candidates { keys, faults: Vec::new() })
     }
-
-    fn looked_at(&self) -> Result<Finding> {
-        self.probe()?;
-        let (mut count, mut unreadable) = (0, Vec::new());
-        for name in file::names(&self.tasks_dir)?.iter().filter_map(|name| stem(name)) {
-            count += 1;
-            if let Err(error) = TaskKey::local(name).and_then(|_| self.issue(name)) {
-                unreadable.push(error.sentence().to_owned());
-            }
-        }
-        let dir = self.tasks_dir.display();
-        if unreadable.is_empty() {
-            return Ok(Finding::good(ISSUE_FILES, format!("`{dir}` has {count} issue files")));
-        }
-        let finding = format!("of {count} issue files {} cannot be read: {}", unreadable.len(), unreadable.join("; "));
-        Ok(Finding::warning(ISSUE_FILES, finding, "mend them; the README shows how such a file looks"))
-    }
 }
 
 impl Forge for Local {
@@ -174,12 +156,7 @@ impl Forge for Local {
     }
 
     fn examine(&self) -> Vec<Finding> {
-        vec![match self.looked_at() {
-            Ok(finding) => finding,
-            Err(error) => {
-                Finding::of(ISSUE_FILES, FindingState::Bad, &error, "let the user of the agent read `local.tasks_dir`")
-            }
-        }]
+        vec![self.finding()]
     }
 
     fn item(&self, key: &TaskKey) -> Result<Option<Item>> {

@@ -43,6 +43,7 @@ pub struct OpenAi {
     client: HttpClient,
     authorization: Option<Secret>,
     redactor: Redactor,
+    unchecked: Option<&'static str>,
 }
 
 impl OpenAi {
@@ -52,7 +53,7 @@ impl OpenAi {
         let authorization = key.map(|key| Secret::new(format!("Bearer {key}")));
         // Some servers repeat a refused key in their answer.
         let redactor = Redactor::new(key);
-        Self { settings, client, authorization, redactor }
+        Self { settings, client, authorization, redactor, unchecked: None }
     }
 
     /// A question of the probe.
@@ -160,9 +161,13 @@ impl Llm for OpenAi {
     /// its first reply tells the same, parks the task and spends no attempt; a probing chat request
     /// would cost money at each pass, and is refused by models that must think first.
     fn probe(&mut self) -> Result<()> {
-        self.look_for_model()?;
+        self.unchecked = self.look_for_model()?;
         self.look_at_window();
         Ok(())
+    }
+
+    fn unchecked(&self) -> Option<&str> {
+        self.unchecked
     }
 
     fn complete(&mut self, request: &Request<'_>) -> Result<Reply> {
@@ -188,7 +193,9 @@ impl Llm for OpenAi {
 }
 
 impl OpenAi {
-    fn look_for_model(&self) -> Result<()> {
+    /// Why nothing can be said of the model, where that is so.
+    fn look_for_model(&self) -> Result<Option<&'static str>> {
+        const NO_LIST: Option<&str> = Some("the server lists no models");
         let OpenAiSettings { base_url, profile, model_setting, .. } = &self.settings;
         let response = self.look_at(&format!("{base_url}/models")).map_err(|error| match error.kind() {
             // Too long, or redirected elsewhere: here it is no task's fault.
@@ -199,15 +206,20 @@ impl OpenAi {
             200 => {}
             400 | 404 | 405 | 410 | 501 => {
                 log::debug!("`{base_url}` has no list of models ({})", response.status);
-                return Ok(());
+                return Ok(NO_LIST);
             }
             // A key with few rights may still be good for chat completions.
-            401 | 403 if self.words(&response.body).to_lowercase().contains("missing scopes") => return Ok(()),
+            401 | 403 if self.words(&response.body).to_lowercase().contains("missing scopes") => {
+                return Ok(Some("the key may not see the list of models"));
+            }
             status => return Err(self.refusal(status, &response)),
         }
         let names = model_names(&response.body);
-        if names.is_empty() || names.iter().any(|name| is_same_model(name, &profile.model)) {
-            return Ok(());
+        if names.is_empty() {
+            return Ok(NO_LIST);
+        }
+        if names.iter().any(|name| is_same_model(name, &profile.model)) {
+            return Ok(None);
         }
         Err(Error::host(format!(
             "`{base_url}` has no model `{}`; it has {}",

@@ -49,13 +49,20 @@ pub fn specs(server: &str, list: &[Value], wanted: &[String], redactor: &Redacto
             schema: redactor.mask_json(json_without_nul(schema::repaired(tool.get("inputSchema")))),
         });
     }
-    let missing: Vec<String> =
-        wanted.iter().filter(|name| !seen.contains(name.as_str())).map(|name| format!("`{name}`")).collect();
-    if !missing.is_empty() {
-        let names = seen.iter().take(MOST_NAMES).map(|name| inline_code(name)).collect::<Vec<_>>().join(", ");
-        log::warn!("MCP server `{server}` does not offer {}, named in its `tools`; it has {names}", missing.join(", "));
-    }
     specs
+}
+
+/// A warning where `wanted` names tools that the server called `server` does not have in its `list`.
+pub fn missing_warning(server: &str, list: &[Value], wanted: &[String]) -> Option<String> {
+    let has: Vec<&str> = list.iter().filter_map(|tool| tool.get("name")?.as_str()).collect();
+    let missing: Vec<String> =
+        wanted.iter().filter(|name| !has.contains(&name.as_str())).map(|name| format!("`{name}`")).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = has.iter().take(MOST_NAMES).map(|name| inline_code(name)).collect();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Some(format!("MCP server `{server}` does not offer {}, named in its `tools`; it has {names}", missing.join(", ")))
 }
 
 fn described(text: &str) -> String {

@@ -40,6 +40,8 @@ pub struct McpServer {
     settings: ServerSettings,
     open: Open,
     specs: Vec<ToolSpec>,
+    /// What the operator should mend in its entry.
+    warning: Option<String>,
     state: State,
     may_restart: bool,
 }
@@ -56,8 +58,13 @@ impl McpServer {
         let deadline = Instant::now() + settings.start_timeout;
         let begun = begin(&settings, &mut open, deadline);
         let begun = begun.and_then(|mut session| session.tools(deadline).map(|tools| (session, tools)));
+        let mut warning = None;
         let (state, specs) = match begun {
             Ok((session, tools)) => {
+                warning = offer::missing_warning(&settings.name, &tools, &settings.tools);
+                if let Some(warning) = &warning {
+                    log::warn!("{warning}");
+                }
                 let specs = offer::specs(&settings.name, &tools, &settings.tools, redactor);
                 (State::Running(session), specs)
             }
@@ -65,7 +72,12 @@ impl McpServer {
         };
         // Nothing was done with it yet, so a second start would meet the same.
         let may_restart = matches!(state, State::Running(_));
-        Self { settings, open, specs, state, may_restart }
+        Self { settings, open, specs, warning, state, may_restart }
+    }
+
+    /// What is wrong with the operator's choice of its tools, though it runs.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Its session, begun anew where it died before.

@@ -94,7 +94,8 @@ impl World {
         command.args(args).current_dir(self.dir.path()).env_clear().stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.path("home"));
         // Back-off is looked at in the log, not sat out.
-        command.env("CODING_AGENT_FAULT_NO_SLEEP", "1").envs(&self.env);
+        command.env("CODING_AGENT_FAULT_NO_SLEEP", "1");
+        command.env("CODING_AGENT_FAULT_MEMORY_IS_DISK", "1").envs(&self.env);
         command
     }
 
