@@ -244,6 +244,24 @@ fn https_goes_through_a_proxy_unread() {
 }
 
 #[test]
+fn a_proxy_that_cannot_be_reached_is_named() {
+    let fake = FakeModel::new([]);
+    let mut world = fake.world();
+    world.set_env("NO_PROXY", "");
+    // Its password is nobody's business.
+    world.set_env("HTTP_PROXY", "http://me:pass@127.0.0.1:1");
+    let ended = world.run(&[]).expect(75);
+    let via = "through the proxy `127.0.0.1:1` (HTTP_PROXY)";
+    assert!(ended.stderr.contains(via) && !ended.stderr.contains("pass"), "{ended:?}");
+    // Whoever goes straight is not told of it.
+    world.set_env("NO_PROXY", "127.0.0.1");
+    let closed = format!("llm: {{provider: openai, openai: {{base_url: 'http://127.0.0.1:1/v1', model: m}}}}");
+    world.write("config.yaml", &format!("task_source: local\n{closed}\n"));
+    let ended = world.run(&[]).expect(75);
+    assert!(ended.stderr.contains("cannot reach `http://127.0.0.1:1`:"), "{ended:?}");
+}
+
+#[test]
 fn a_bad_ca_file_is_named() {
     let authority = Authority::new();
     let fake = FakeModel::with_tls([], authority.server());
@@ -278,5 +296,6 @@ fn a_server_without_tls_behind_an_https_address_is_told_as_that() {
     let ended = world.run(&[]).expect(78);
     plain.join().unwrap();
     assert!(ended.stderr.contains("it speaks no TLS"), "{ended:?}");
+    assert!(ended.stderr.contains("hint: where the server has no TLS, write http:// in its address"), "{ended:?}");
     assert_unspent(&world);
 }
