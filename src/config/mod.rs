@@ -160,7 +160,9 @@ fn blame(problem: &check::Problem, origins: &[Origin], source: Option<&Source>) 
     }
 }
 
-/// Whether a key is a word in small letters rather than a secret.
+/// Whether a key is a word or two in small letters rather than a secret. The longest that servers are
+/// known to be given is llama.cpp's `sk-no-key-required`.
 pub fn is_plain_word(key: &str) -> bool {
-    key.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte))
+    const LONGEST_BYTES: usize = 18;
+    key.len() <= LONGEST_BYTES && key.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte))
 }
