@@ -321,6 +321,30 @@ pub fn certificate_bundle(ca_file: &Path) -> Result<String> {
     Ok(bundle)
 }
 
+/// Whether `ca_file` can be used.
+///
+/// # Errors
+/// `Kind::Host` when it cannot be read or holds no certificate.
+pub fn check_ca_file(ca_file: &Path) -> Result<()> {
+    own_certificates(ca_file).map(drop)
+}
+
+fn own_certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let pem = super::file::read(path)?
+        .ok_or_else(|| Error::host(format!("cannot read ca_file `{}`: there is no such file", path.display())))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        let item = item.context(Kind::Host, || format!("cannot read ca_file `{}`: it is not PEM", path.display()))?;
+        if let PemItem::Certificate(certificate) = item {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(Error::host(format!("ca_file `{}` holds no certificate", path.display())));
+    }
+    Ok(certificates)
+}
+
 fn certificates(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
@@ -329,19 +353,7 @@ fn certificates(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let mut certificates: Vec<Certificate<'static>> =
         found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
     if let Some(path) = ca_file {
-        let pem = super::file::read(path)?
-            .ok_or_else(|| Error::host(format!("cannot read ca_file `{}`: there is no such file", path.display())))?;
-        let before = certificates.len();
-        for item in parse_pem(&pem) {
-            let item =
-                item.context(Kind::Host, || format!("cannot read ca_file `{}`: it is not PEM", path.display()))?;
-            if let PemItem::Certificate(certificate) = item {
-                certificates.push(certificate);
-            }
-        }
-        if certificates.len() == before {
-            return Err(Error::host(format!("ca_file `{}` holds no certificate", path.display())));
-        }
+        certificates.extend(own_certificates(path)?);
     }
     if certificates.is_empty() {
         return Err(
