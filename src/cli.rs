@@ -150,6 +150,10 @@ fn read(parser: &mut lexopt::Parser) -> Result<Invocation, ReadError> {
             other => return Err(other.unexpected().into()),
         }
     }
+    if words.first().is_some_and(|word| word == "help") {
+        words.remove(0);
+        help = true;
+    }
     let first_word = words.first().map(|word| word.to_string_lossy());
     let (command, most_words, help_text) = match first_word.as_deref() {
         None => (Command::Run(mode.unwrap_or(Mode::Both)), 0, HELP),

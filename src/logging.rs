@@ -57,6 +57,8 @@ fn logger(level: LevelFilter, target: Target, redactor: Redactor, with_time: boo
         let text = redactor.mask(&record.args().to_string());
         // One record, one line: a text from outside must not be able to fake a second one.
         let text = head_and_tail(&text, LONGEST_RECORD_BYTES, None);
+        // An error's hint has a line of its own elsewhere.
+        let text = text.replace("\nhint: ", "; hint: ");
         let text = printable_line(&text);
         let level = record.level().as_str().to_lowercase();
         if with_time {

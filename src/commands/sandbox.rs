@@ -23,6 +23,9 @@ pub fn sandbox(config: &Config) -> Result<Option<Bubblewrap>> {
         _ if executor.required => Some("command_executor.required is set"),
         _ => None,
     };
+    for unseen in read_only_paths(config).1 {
+        log::warn!("{unseen}: left out; mend that key");
+    }
     match (find(config), asked) {
         (Ok(sandbox), _) => {
             log::debug!("commands run in bubblewrap");
@@ -41,8 +44,7 @@ pub fn sandbox(config: &Config) -> Result<Option<Bubblewrap>> {
 /// # Errors
 /// `Kind::Host` with the reason and what to do, where it does not work or would show too much.
 pub fn find(config: &Config) -> Result<Bubblewrap> {
-    let read_only: Vec<PathBuf> = config.command_executor.read_only_paths.iter().map(PathBuf::from).collect();
-    let sandbox = Bubblewrap::probe(std::env::var_os("PATH"), &read_only, &CHECK)?;
+    let sandbox = Bubblewrap::probe(std::env::var_os("PATH"), &read_only_paths(config).0, &CHECK)?;
     for visible in sandbox.visible() {
         if let Some(own) = what_it_shows(config, &real(visible)) {
             let (own, visible) = (own.display(), visible.display());
@@ -53,6 +55,19 @@ pub fn find(config: &Config) -> Result<Bubblewrap> {
         }
     }
     Ok(sandbox)
+}
+
+/// The paths of `command_executor.read_only_paths` that are there, and a sentence on each other one: for
+/// one toolchain that was removed commands as a whole are not given up.
+pub fn read_only_paths(config: &Config) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut there, mut unseen) = (Vec::new(), Vec::new());
+    for path in &config.command_executor.read_only_paths {
+        match std::fs::metadata(path) {
+            Ok(_) => there.push(PathBuf::from(path)),
+            Err(error) => unseen.push(format!("command_executor.read_only_paths names `{path}`: {error}")),
+        }
+    }
+    (there, unseen)
 }
 
 /// What commands must not see and would see in `visible`: settings, the state of tasks, a person's

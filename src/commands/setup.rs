@@ -14,7 +14,7 @@ use crate::ports::{Forge, TaskQueue};
 use crate::prompts::Prompts;
 use crate::queue::{MemoryQueue, Spool};
 use crate::sys::file::{self, Sync};
-use crate::sys::http::certificate_bundle;
+use crate::sys::http::{certificate_bundle, check_ca_file};
 use crate::task::Labels;
 use crate::text::Redactor;
 use crate::workspace;
@@ -57,6 +57,8 @@ pub struct Setup {
 impl Setup {
     pub fn new(config: Config, redactor: Redactor) -> Result<Self> {
         let prompts = Prompts::load(config.prompts_dir.as_deref())?;
+        // Known before the first task needs it.
+        config.ca_file.as_deref().map_or(Ok(()), check_ca_file)?;
         Ok(Self::with_prompts(config, redactor, prompts))
     }
 

@@ -174,8 +174,10 @@ impl ToolSource for TaskTools {
 
     fn end_leftovers(&self, uuid: TaskId) {
         let ended = end_leftovers(uuid);
-        if ended > 0 {
-            log::info!("ended {ended} processes that an earlier run of this task left");
+        match ended {
+            0 => {}
+            1 => log::info!("ended a process that was left of this task"),
+            _ => log::info!("ended {ended} processes that were left of this task"),
         }
     }
 }

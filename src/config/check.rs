@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path};
 
-use super::{Config, ExecutorBackend, Provider, Resources, url};
+use super::{Config, ExecutorBackend, Provider, Resources, Secret, url};
 
 /// Nobody waits longer for anything; in seconds.
 const LONGEST_SECONDS: u64 = 7 * 24 * 3600;
@@ -39,6 +39,7 @@ pub(super) fn check(config: &Config) -> Checked {
     memory_limit(&config.command_executor.docker.resources)?;
     read_only_paths(&config.command_executor.read_only_paths)?;
     mcp_servers(config)?;
+    credentials(config)?;
     database(config)?;
     ensure(config.llm.provider != Provider::Replay || config.llm.replay.file.is_some(), "llm.replay.file", || {
         "is not set, but the LLM provider `replay` reads its replies from there".to_owned()
@@ -285,6 +286,35 @@ fn mcp_servers(c: &Config) -> Checked {
             ensure((1..=LONGEST_SECONDS).contains(&found), &key(part), || {
                 format!("is {found}; allowed: 1 to {LONGEST_SECONDS} (a week)")
             })?;
+        }
+    }
+    Ok(())
+}
+
+/// What is sent in a header must fit into one. The value is not shown.
+fn credentials(c: &Config) -> Checked {
+    let sent = |key: &str, what: &str, secret: &Secret| {
+        let found = secret.expose().chars().find_map(|char| match char {
+            '\n' | '\r' => Some("a line break"),
+            char if char.is_control() => Some("a control character"),
+            char if !char.is_ascii() => Some("a character that is not ASCII"),
+            _ => None,
+        });
+        let what = if what.is_empty() { String::new() } else { format!(", in `{what}`,") };
+        found.map_or(Ok(()), |found| Err(problem(key, format!("holds{what} {found}; allowed: printable ASCII"))))
+    };
+    let keys = [
+        ("github.personal_access_token", &c.github.personal_access_token),
+        ("gitlab.personal_access_token", &c.gitlab.personal_access_token),
+        ("llm.openai.api_key", &c.llm.openai.api_key),
+        ("user_config_api.api_key", &c.user_config_api.api_key),
+    ];
+    for (key, secret) in keys {
+        secret.as_ref().map_or(Ok(()), |secret| sent(key, "", secret))?;
+    }
+    for (index, server) in c.mcp_servers.iter().enumerate() {
+        for (name, value) in &server.headers {
+            sent(&format!("mcp_servers[{index}].headers"), name, value)?;
         }
     }
     Ok(())

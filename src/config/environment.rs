@@ -106,7 +106,7 @@ pub(super) fn fill_headers(config: &mut Config, lookup: Lookup<'_>) -> Result<()
                 ))
                 .hint("set that environment variable, or change the header in mcp_servers")
             })?;
-            *entry = Secret::new(value);
+            *entry = Secret::new(value.trim());
         }
     }
     Ok(())

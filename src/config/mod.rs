@@ -94,6 +94,16 @@ impl Config {
         if self.use_rabbitmq {
             self.queue.backend = QueueBackend::Rabbitmq;
         }
+        // A key written as a block in YAML ends with a line break.
+        let keys = [
+            &mut self.github.personal_access_token,
+            &mut self.gitlab.personal_access_token,
+            &mut self.llm.openai.api_key,
+            &mut self.user_config_api.api_key,
+        ];
+        for key in keys.into_iter().flatten() {
+            *key = Secret::new(key.expose().trim());
+        }
         for api_url in [&mut self.github.api_url, &mut self.gitlab.api_url, &mut self.user_config_api.url] {
             // No scheme is guessed here: a token would go out unencrypted.
             *api_url = url::trimmed(api_url);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 
 use super::{Metadata, PreviousContext};
+use crate::chat::Usage;
 use crate::sys::{clock, file};
 use crate::task::TaskId;
 
@@ -217,6 +218,21 @@ impl TaskDb {
         let connection = self.connection.as_ref()?;
         let query = "SELECT status FROM tasks WHERE uuid = ?1";
         connection.query_row(query, [uuid.to_string()], |row| row.get(0)).optional().ok().flatten()
+    }
+
+    /// Tokens of a task's answered calls; `None` where the servers told them for all calls, or nothing is known.
+    pub fn estimated_usage(&self, uuid: TaskId) -> Option<Usage> {
+        let connection = self.connection.as_ref()?;
+        let query = "SELECT sum(prompt_tokens), sum(completion_tokens), sum(cached_tokens) FROM llm_calls \
+                     WHERE uuid = ?1 AND error IS NULL GROUP BY uuid HAVING sum(estimated) > 0";
+        let usage = connection.query_row(query, [uuid.to_string()], |row| {
+            let number = |column| -> rusqlite::Result<u64> {
+                let found: Option<i64> = row.get(column)?;
+                Ok(u64::try_from(found.unwrap_or(0)).unwrap_or(0))
+            };
+            Ok(Usage { prompt_tokens: number(0)?, completion_tokens: number(1)?, cached_tokens: number(2)? })
+        });
+        usage.optional().ok().flatten()
     }
 
     /// Removes rows of `llm_calls` before a time (RFC 3339, UTC); how many there were.

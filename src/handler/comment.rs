@@ -1,6 +1,7 @@
 //! The comments people read: facts first, as they were measured, then the model's words. Pure but
 //! for the numbers it is given.
 
+use crate::chat::Usage;
 use crate::context::{OutcomeFile, TaskContext};
 use crate::error::{Kind, Result};
 use crate::ports::{COMMENT_MARK, Comment, Forge, ModelProfile};
@@ -30,6 +31,8 @@ pub struct CommentFacts<'a> {
     pub labels: &'a Labels,
     /// Commands could be run.
     pub has_commands: bool,
+    /// What the task took, where part of it is our estimate; else the servers' own figures count.
+    pub estimated_usage: Option<Usage>,
     /// The forge's limit, in characters.
     pub body_limit_chars: usize,
 }
@@ -176,6 +179,8 @@ impl CommentFacts<'_> {
     fn cost(&self) -> String {
         let mut usage = self.context.messages.usage();
         usage += self.context.summaries.usage();
+        let about = if self.estimated_usage.is_some() { "about " } else { "" };
+        let usage = self.estimated_usage.unwrap_or(usage);
         let began_ms = clock::parse_rfc3339(&self.context.metadata.created_at).unwrap_or_else(clock::now_ms);
         let seconds = clock::now_ms().saturating_sub(began_ms) / 1000;
         self.prompts.fact(
@@ -183,8 +188,8 @@ impl CommentFacts<'_> {
             &[
                 ("turns", &self.context.messages.count_replies().to_string()),
                 ("model", &self.model.model),
-                ("prompt_tokens", &usage.prompt_tokens.to_string()),
-                ("completion_tokens", &usage.completion_tokens.to_string()),
+                ("prompt_tokens", &format!("{about}{}", usage.prompt_tokens)),
+                ("completion_tokens", &format!("{about}{}", usage.completion_tokens)),
                 ("duration", &format!("{} min {} s", seconds / 60, seconds % 60)),
             ],
         )

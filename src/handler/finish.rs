@@ -4,6 +4,7 @@
 
 use super::comment::{self, CommentFacts};
 use super::task_handler::Settings;
+use crate::chat::Usage;
 use crate::context::{Hooks, OutcomeFile, Parking, Step, TaskContext};
 use crate::error::{Error, Kind, Result};
 use crate::ports::{Forge, Item, ItemState, ModelProfile, NewPullRequest, PullRequest};
@@ -26,6 +27,8 @@ pub struct Finisher<'a> {
     pub hooks: &'a Hooks<'a>,
     pub model: &'a ModelProfile,
     pub has_commands: bool,
+    /// What the task took, where part of it is our estimate.
+    pub estimated_usage: Option<Usage>,
     /// The item as last seen; `None` when it cannot be read.
     pub item: Option<&'a Item>,
 }
@@ -314,6 +317,7 @@ impl Run<'_> {
             model: self.finisher.model,
             labels: &self.finisher.settings.labels,
             has_commands: self.finisher.has_commands,
+            estimated_usage: self.finisher.estimated_usage,
             body_limit_chars: forge.body_limit_chars(),
         };
         let body = self.finisher.redactor.mask(&facts.body(&name));

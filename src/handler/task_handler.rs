@@ -384,6 +384,7 @@ impl TaskHandler<'_> {
             hooks: self.hooks,
             model: self.llm.model(),
             has_commands: self.tools.has_commands(),
+            estimated_usage: self.db.borrow().estimated_usage(context.uuid()),
             item,
         };
         finisher.finish(context, decided, workspace).map(End::Finished)

@@ -98,6 +98,37 @@ const MONEY_CODES: &[&str] = &[
 /// Whole sentences for it without a code, by their beginning: Anthropic's (400) and OpenRouter's (403).
 const QUOTA_SENTENCES: &[&str] = &["your credit balance is too low to access", "key limit exceeded"];
 
+/// Ways of saying that this model, or this server, takes no tools: OpenAI, Azure, Ollama, vLLM, llama.cpp,
+/// OpenRouter, DeepInfra, Groq, Gemini, LiteLLM, Novita.
+const NO_TOOLS: &[&str] = &[
+    "tools is not supported",
+    "tools are not supported",
+    "'tools' is not supported",
+    "`tools` is not supported",
+    "does not support tools",
+    "does not support tool",
+    "does not support function",
+    "does not support parameters: tools",
+    "does not support parameters: ['tools'",
+    "unrecognized request argument supplied: tools",
+    "unsupported parameter: 'tools'",
+    "tool calling is not supported",
+    "tool calling` is not supported",
+    "tool calling not support",
+    "function calling is not supported",
+    "function calling is not enabled",
+    "function calling not support",
+    "tool choice requires --enable-auto-tool-choice",
+    "tools param requires --jinja",
+    "no endpoints found that support tool use",
+];
+
+/// Whether a refusal says that no tools are taken. Asked only where tools were sent and no reply has come
+/// yet: later words may be about something else.
+pub fn is_without_tools(status: u16, body: &[u8]) -> bool {
+    matches!(status, 400 | 404 | 405 | 422 | 500 | 501) && says(&String::from_utf8_lossy(body), NO_TOOLS)
+}
+
 /// Whether a refusal says that the conversation does not fit the model's window (case C13), or what the server
 /// takes in a minute. Any other rate limit never does, whatever its words.
 pub fn is_overflow(status: u16, body: &[u8]) -> bool {

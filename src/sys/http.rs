@@ -3,7 +3,6 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -12,13 +11,12 @@ use ureq::Timeout;
 use ureq::http;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-use super::signal;
+use super::proxy::{self, NamedProxy};
 use crate::error::{Context, Error, Kind, Result};
 
 /// A server that does not accept a connection within this time is taken for unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a client looks whether we were asked to end, where it does.
-const SIGNAL_LOOK: Duration = Duration::from_millis(200);
+const OWN_CERTIFICATE: &str = "a certificate of your own goes into ca_file";
 /// Redirects followed within one host.
 const MOST_REDIRECTS: usize = 5;
 
@@ -36,8 +34,7 @@ pub struct HttpSettings<'a> {
 pub struct HttpClient {
     agent: ureq::Agent,
     timeout: Option<Duration>,
-    /// Its end tells the one who looks for signals that there is no more to do.
-    _watched: Option<Sender<()>>,
+    proxy: Option<NamedProxy>,
 }
 
 /// One request.
@@ -102,7 +99,7 @@ impl HttpStream {
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let host = origin(&self.url);
         let count = self.body.read(buffer).map_err(|error| match error.downcast::<ureq::Error>() {
-            Ok(timeout @ ureq::Error::Timeout(_)) => failure(host, timeout),
+            Ok(timeout @ ureq::Error::Timeout(_)) => failure(host, "", timeout),
             Ok(other) => Error::later(format!("the answer of `{host}` broke off")).caused_by(other),
             Err(error) => Error::later(format!("the answer of `{host}` broke off")).caused_by(error),
         })?;
@@ -136,55 +133,35 @@ impl HttpClient {
     /// # Errors
     /// `Kind::Host` when `ca_file` cannot be read or no certificate is found at all.
     pub fn new(settings: HttpSettings<'_>, needs_tls: bool) -> Result<Self> {
+        let proxy = proxy::from_env(needs_tls, |name| std::env::var(name).ok())?;
         let mut config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             // Redirects are followed here, where the host can be compared.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
-            .proxy(super::proxy::from_env(needs_tls, |name| std::env::var(name).ok())?)
+            .proxy(proxy.as_ref().map(|named| named.proxy.clone()))
             .user_agent(concat!("coding-agent/", env!("CARGO_PKG_VERSION")));
         if needs_tls {
             let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
-        Ok(Self { agent: config.build().new_agent(), timeout: settings.timeout, _watched: None })
-    }
-
-    /// The same client, whose requests all fail once a signal has asked us to end, also those that wait in the
-    /// middle of an answer. Only a name being looked up or a connection being made is waited for.
-    ///
-    /// # Errors
-    /// `Kind::Host` when there can be no thread that looks.
-    pub fn ended_by_signals(mut self) -> Result<Self> {
-        let (watched, dropped) = channel();
-        let agent = self.agent.clone();
-        let look = move || {
-            while dropped.recv_timeout(SIGNAL_LOOK) == Err(RecvTimeoutError::Timeout) {
-                if signal::termination_requested() {
-                    return agent.shutdown();
-                }
-            }
-        };
-        // A read goes on after a signal, so this cannot be noticed where it is waited for.
-        std::thread::Builder::new().spawn(look).context(Kind::Host, || "cannot start a thread".into())?;
-        self._watched = Some(watched);
-        Ok(self)
+        Ok(Self { agent: config.build().new_agent(), timeout: settings.timeout, proxy })
     }
 
     /// The same client and its connections, with at most `limit` for one whole call.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         let timeout = self.timeout.map_or(limit, |timeout| timeout.min(limit));
-        Self { agent: self.agent.clone(), timeout: Some(timeout), _watched: self._watched.clone() }
+        Self { agent: self.agent.clone(), timeout: Some(timeout), proxy: self.proxy.clone() }
     }
 
     /// Sends a request and reads the whole answer. Redirects within the host are followed with the
     /// same method and body; one to another host is an error, so that no header gets there.
     ///
     /// # Errors
-    /// `Kind::Later` when the server cannot be reached or does not answer, `Kind::Task` when it
-    /// redirects elsewhere or answers too much, `Kind::Host` when its certificate is not trusted.
+    /// `Kind::Later` when the server cannot be reached or does not answer, `Kind::Task` when it answers
+    /// too much, `Kind::Host` when its certificate is not trusted or it redirects elsewhere.
     pub fn send(&self, request: &HttpRequest<'_>) -> Result<HttpResponse> {
         self.follow(request, None)?.whole()
     }
@@ -206,7 +183,7 @@ impl HttpClient {
             let Some(location) = response.header("location").filter(|_| moved) else { return Ok(response) };
             let next = resolve(&url, location);
             if !same_origin(&next, &url) {
-                return Err(Error::task(format!("`{}` redirects to another host, `{}`", origin(&url), origin(&next)))
+                return Err(Error::host(format!("`{}` redirects to another host, `{}`", origin(&url), origin(&next)))
                     .hint("if that is right, change the address in the configuration"));
             }
             log::info!("`{url}` has moved to `{next}`");
@@ -226,7 +203,10 @@ impl HttpClient {
             Some(body) => self.run(builder.body(body), deadline),
             None => self.run(builder.body(()), deadline),
         };
-        let response = sent.map_err(|error| failure(origin(url), error))?;
+        let response = sent.map_err(|error| {
+            let via = self.proxy.as_ref().and_then(|proxy| proxy.on_the_way_to(url)).unwrap_or_default();
+            failure(origin(url), &via, error)
+        })?;
         let headers = response
             .headers()
             .iter()
@@ -282,36 +262,44 @@ fn resolve(base: &str, location: &str) -> String {
     }
 }
 
-fn failure(host: &str, error: ureq::Error) -> Error {
-    let is_connected = matches!(&error, ureq::Error::Timeout(at) if !matches!(at, Timeout::Resolve | Timeout::Connect));
-    let (kind, what) = match &error {
-        ureq::Error::Timeout(_) => (Kind::Later, format!("`{host}` did not answer in time")),
-        ureq::Error::HostNotFound => (Kind::Later, format!("cannot reach `{host}`: no such host")),
+/// What went wrong with `host`, reached as `via` says.
+fn failure(host: &str, via: &str, error: ureq::Error) -> Error {
+    let unreached = |why: &str| format!("cannot reach `{host}`{via}{why}");
+    let (kind, what, hint) = match &error {
+        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            return Error::later(unreached(": it accepted no connection in time"));
+        }
+        // The server has the request and may still be at work on it: a second one would come on top.
+        ureq::Error::Timeout(_) => return Error::later(format!("`{host}` did not answer in time")).no_quick_retry(),
+        ureq::Error::HostNotFound => (Kind::Later, unreached(": no such host"), None),
         ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
-            (Kind::Host, format!("cannot reach `{host}`: its certificate is not trusted, or it speaks no TLS"))
+            (Kind::Host, unreached(": its certificate is not trusted, or it speaks no TLS"), Some(OWN_CERTIFICATE))
         }
         // A failed handshake comes as an I/O error that holds the TLS one.
         ureq::Error::Io(source) if source.to_string().contains("certificate") => {
-            (Kind::Host, format!("cannot reach `{host}`: its certificate is not trusted"))
+            (Kind::Host, unreached(": its certificate is not trusted"), Some(OWN_CERTIFICATE))
         }
-        ureq::Error::Io(source) if source.to_string().contains("InvalidContentType") => {
-            (Kind::Host, format!("cannot reach `{host}`: it speaks no TLS, but its address begins with https"))
-        }
-        ureq::Error::InvalidProxyUrl => (Kind::Host, "cannot use the proxy of the environment".to_owned()),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
-            (Kind::Host, format!("cannot make a request to `{host}`: the address or a header is not valid"))
-        }
-        _ => (Kind::Later, format!("cannot reach `{host}`")),
+        ureq::Error::Io(source) if source.to_string().contains("InvalidContentType") => (
+            Kind::Host,
+            unreached(": it speaks no TLS, but its address begins with https"),
+            Some("where the server has no TLS, write http:// in its address"),
+        ),
+        ureq::Error::InvalidProxyUrl => (
+            Kind::Host,
+            "cannot use the proxy of the environment".to_owned(),
+            Some("proxies are named by HTTP_PROXY, HTTPS_PROXY and NO_PROXY"),
+        ),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => (
+            Kind::Host,
+            format!("cannot make a request to `{host}`: the address or a header is not valid"),
+            Some("look for stray signs in its address and in what goes into headers"),
+        ),
+        _ => (Kind::Later, unreached(""), None),
     };
-    let trusted = kind != Kind::Host;
     let error = Error::new(kind, what).caused_by(error);
-    if is_connected {
-        // The server has the request and may still be at work on it: a second one would come on top.
-        error.no_quick_retry()
-    } else if trusted {
-        error
-    } else {
-        error.hint("a certificate of your own goes into ca_file; proxies are named by HTTPS_PROXY and NO_PROXY")
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
     }
 }
 
@@ -333,6 +321,30 @@ pub fn certificate_bundle(ca_file: &Path) -> Result<String> {
     Ok(bundle)
 }
 
+/// Whether `ca_file` can be used.
+///
+/// # Errors
+/// `Kind::Host` when it cannot be read or holds no certificate.
+pub fn check_ca_file(ca_file: &Path) -> Result<()> {
+    own_certificates(ca_file).map(drop)
+}
+
+fn own_certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let pem = super::file::read(path)?
+        .ok_or_else(|| Error::host(format!("cannot read ca_file `{}`: there is no such file", path.display())))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        let item = item.context(Kind::Host, || format!("cannot read ca_file `{}`: it is not PEM", path.display()))?;
+        if let PemItem::Certificate(certificate) = item {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(Error::host(format!("ca_file `{}` holds no certificate", path.display())));
+    }
+    Ok(certificates)
+}
+
 fn certificates(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
@@ -341,19 +353,7 @@ fn certificates(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let mut certificates: Vec<Certificate<'static>> =
         found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
     if let Some(path) = ca_file {
-        let pem = super::file::read(path)?
-            .ok_or_else(|| Error::host(format!("cannot read ca_file `{}`: there is no such file", path.display())))?;
-        let before = certificates.len();
-        for item in parse_pem(&pem) {
-            let item =
-                item.context(Kind::Host, || format!("cannot read ca_file `{}`: it is not PEM", path.display()))?;
-            if let PemItem::Certificate(certificate) = item {
-                certificates.push(certificate);
-            }
-        }
-        if certificates.len() == before {
-            return Err(Error::host(format!("ca_file `{}` holds no certificate", path.display())));
-        }
+        certificates.extend(own_certificates(path)?);
     }
     if certificates.is_empty() {
         return Err(

@@ -5,13 +5,29 @@ use ureq::{Proxy, ProxyBuilder, ProxyProtocol};
 
 use crate::error::{Error, Result};
 
+/// A proxy and the variable that names it.
+#[derive(Debug, Clone)]
+pub(super) struct NamedProxy {
+    pub(super) proxy: Proxy,
+    variable: &'static str,
+}
+
+impl NamedProxy {
+    /// ` through the proxy …`, for a sentence about `url`; `None` where it is reached straight.
+    pub(super) fn on_the_way_to(&self, url: &str) -> Option<String> {
+        let is_passed = url.parse().is_ok_and(|uri| !self.proxy.is_no_proxy(&uri));
+        let (host, port) = (self.proxy.host(), self.proxy.port());
+        is_passed.then(|| format!(" through the proxy `{host}:{port}` ({})", self.variable))
+    }
+}
+
 /// The proxy for addresses that do (`https`) or do not speak TLS; `None` = straight. Lower case goes
 /// first, as in curl ("Environment", curl.se/docs/manpage.html).
 ///
 /// # Errors
 /// `Kind::Host` when a variable names no proxy we can use; its value, which may hold a password, is
 /// not shown.
-pub(super) fn from_env(https: bool, lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Proxy>> {
+pub(super) fn from_env(https: bool, lookup: impl Fn(&str) -> Option<String>) -> Result<Option<NamedProxy>> {
     let of_scheme = if https { ["https_proxy", "HTTPS_PROXY"] } else { ["http_proxy", "HTTP_PROXY"] };
     let filled = |name: &&str| lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let names = of_scheme.into_iter().chain(["all_proxy", "ALL_PROXY"]);
@@ -31,7 +47,8 @@ pub(super) fn from_env(https: bool, lookup: impl Fn(&str) -> Option<String>) -> 
     }
     let exceptions = ["no_proxy", "NO_PROXY"].iter().find_map(filled).unwrap_or_default();
     let proxy = exceptions.split([',', ' ']).filter(|entry| !entry.is_empty()).fold(proxy, without);
-    proxy.build().map(Some).map_err(|error| unfit().caused_by(error))
+    let proxy = proxy.build().map_err(|error| unfit().caused_by(error))?;
+    Ok(Some(NamedProxy { proxy, variable: name }))
 }
 
 /// `example.org` and `.example.org` both mean the domain and what is below it.

@@ -52,6 +52,7 @@ fn what_a_line_means() {
             invocation(Command::Exec(["sh", "-c", "true", "--help"].map(OsString::from).into())),
         ),
         ("-h", invocation(Command::Print(HELP))),
+        ("help", invocation(Command::Print(HELP))),
         ("--version", invocation(Command::Print(concat!("coding-agent ", env!("CARGO_PKG_VERSION"), "\n")))),
         ("status -V", invocation(Command::Print(concat!("coding-agent ", env!("CARGO_PKG_VERSION"), "\n")))),
     ];
@@ -75,6 +76,7 @@ fn what_is_refused() {
     let table = [
         ("work", "there is no command `work`"),
         ("work --help", "there is no command `work`"),
+        ("help work", "there is no command `work`"),
         ("Status", "there is no command `Status`"),
         ("--json", "--json belongs to `status`, `show` and `doctor`"),
         ("--json demo", "--json belongs to `status`, `show` and `doctor`"),

@@ -27,7 +27,17 @@ fn body(context: &TaskContext, outcome: &OutcomeFile, body_limit_chars: usize) -
     };
     let prompts = Prompts::load(None).unwrap();
     let (prompts, labels, model) = (&prompts, &labels, &model);
-    CommentFacts { prompts, context, outcome, model, labels, has_commands: true, body_limit_chars }.body("final")
+    CommentFacts {
+        prompts,
+        context,
+        outcome,
+        model,
+        labels,
+        has_commands: true,
+        estimated_usage: None,
+        body_limit_chars,
+    }
+    .body("final")
 }
 
 fn outcome(kind: OutcomeKind, reason: &str, summary: &str) -> OutcomeFile {

@@ -84,6 +84,29 @@ fn known_keys(section: &[&str], found: &mut BTreeSet<String>) {
 }
 
 #[test]
+fn a_key_that_fits_into_no_header_is_refused_and_not_shown() {
+    let refused = read_with("", &[("GITHUB_PERSONAL_ACCESS_TOKEN", "ghp_1\nghp_2")]).unwrap_err();
+    let said = "environment variable `GITHUB_PERSONAL_ACCESS_TOKEN`: `github.personal_access_token` holds a line break; \
+                allowed: printable ASCII";
+    assert_eq!(refused, said);
+    for (yaml, said) in [
+        ("gitlab: {personal_access_token: \"gl\\u0007\"}", "`gitlab.personal_access_token` holds a control character"),
+        ("llm: {openai: {api_key: \"sk…\"}}", "`llm.openai.api_key` holds a character that is not ASCII"),
+        ("user_config_api: {api_key: \"a\\rb\"}", "`user_config_api.api_key` holds a line break"),
+        (
+            "mcp_servers: [{mcp_server_name: a, url: 'http://a/', headers: {X-Key: \"a\\nb\"}}]",
+            "`mcp_servers[0].headers` holds, in `X-Key`, a line break",
+        ),
+    ] {
+        let refused = refusal(yaml);
+        assert!(refused.contains(said), "{refused}");
+    }
+    // Written as a block, it ends with a line break.
+    let config = read("gitlab:\n  personal_access_token: |\n    glpat-1\n").unwrap();
+    assert_eq!(config.gitlab.personal_access_token.unwrap().expose(), "glpat-1");
+}
+
+#[test]
 fn shipped_file_shows_every_key() {
     let mut keys = BTreeSet::new();
     known_keys(&[], &mut keys);

@@ -1,10 +1,13 @@
 //! The main job on GitHub, end to end: the built program, a strict fake, real git over HTTP.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use crate::support::fake_github::{Fault, Gone, Issue, Lock, Permission};
 use crate::support::github_job::{BRANCH, Job, REPO, fixing, seconds_from_now};
-use crate::support::{Cassette, FakeModel, KEY, MODEL, World, call, eventually, git, kill_after};
+use crate::support::http_server::{HttpServer, Received};
+use crate::support::{Answer, Cassette, FakeModel, KEY, MODEL, World, call, eventually, git, kill_after};
 
 #[test]
 fn a_labelled_issue_becomes_a_branch_a_pull_request_and_a_comment() {
@@ -342,6 +345,17 @@ fn an_unreachable_github_is_for_later() {
     job.world.write("config.yaml", &config);
     let ended = job.world.run(&[]).expect(75);
     assert!(ended.stderr.contains("cannot reach `http://127.0.0.1:1`"), "{ended:?}");
+}
+
+#[test]
+fn an_api_that_redirects_to_another_host_is_the_installations_fault() {
+    let moved = |_: &Received| Answer::raw(301, "").header("Location", "http://other.example/user");
+    let server = HttpServer::start(None, Arc::new(moved));
+    let job = Job::new();
+    let config = job.world.read("config.yaml").replace(&job.fake.api_url(), &format!("http://{}", server.address));
+    job.world.write("config.yaml", &config);
+    let ended = job.world.run(&[]).expect(78);
+    assert!(ended.stderr.contains("redirects to another host, `http://other.example`"), "{ended:?}");
 }
 
 #[test]

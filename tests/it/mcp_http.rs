@@ -348,7 +348,7 @@ fn an_error_of_json_rpc_is_an_answer_whatever_its_status() {
         ("without id, 200", "its error names no request: a is missing"),
         ("busy", "429 in session `s1`: slow down"),
         ("202", "its answer (202) is empty"),
-        ("html", "its answer (200) is not JSON but `application/json`"),
+        ("html", "its answer (200) is said to be JSON and is not"),
         ("another's", "its answer does not belong to the request"),
     ];
     for (tool, why) in cases {

@@ -240,32 +240,3 @@ fn ca_file_is_for_mcp_servers_too() {
     world.run(&[]).expect(0);
     assert_eq!(world.history().results()[0], "seen");
 }
-
-#[test]
-fn sigterm_while_a_server_is_silent_parks_the_task() {
-    let authority = Authority::new();
-    for (tls, what) in [(false, "headers"), (false, "events"), (true, "headers"), (true, "events")] {
-        let called = Arc::new(AtomicBool::new(false));
-        let calls = called.clone();
-        let mcp = StrictMcp::with_tls(tls.then(|| authority.server()), move |asked| {
-            assert!(matches!(asked, Asked::Call { .. }), "{asked:?}");
-            calls.store(true, Ordering::Relaxed);
-            if what == "headers" {
-                return Answer::Hangs;
-            }
-            let (sender, answer) = Answer::flows("text/event-stream");
-            std::mem::forget(sender);
-            answer
-        });
-        let scheme = if tls { "https" } else { "http" };
-        let world = world(&format!("{scheme}://localhost:{}/mcp", mcp.port()), ", timeout_seconds: 600");
-        world.write("ca.pem", &authority.pem);
-        world.configure("ca_file: ca.pem");
-        let child = world.spawn(&[]);
-        eventually(|| called.load(Ordering::Relaxed).then_some(()));
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(75), "{what}: {output:?}");
-        assert_eq!(world.names("spool/deferred").len(), 1, "{what}");
-    }
-}

@@ -79,6 +79,22 @@ fn a_model_that_writes_its_calls_as_text_uses_the_slash() {
 }
 
 #[test]
+fn what_a_server_offers_besides_is_no_news_for_the_operator() {
+    let fake = || {
+        FakeMcp::new(&json!({ "pages": [[
+            { "name": "work" }, { "name": "slow", "execution": { "taskSupport": "required" } },
+        ]] }))
+    };
+    let done = Cassette::new().finishes("Done.");
+    for (only, stderr) in [("", ""), (", tools: [work]", ""), (", tools: [slow, work]", "offers `slow` only as a task")]
+    {
+        let fake = fake();
+        let ended = world(&done, &[fake.entry("docs", only)]).run(&[]).expect(0);
+        assert!(ended.stderr.contains(stderr) && ended.stderr.is_empty() == stderr.is_empty(), "{only}: {ended:?}");
+    }
+}
+
+#[test]
 fn the_servers_of_a_task_are_those_of_its_configuration() {
     let (one, two) =
         (one_tool(json!([{ "result": { "content": "one" } }])), one_tool(json!([{ "result": { "content": "two" } }])));

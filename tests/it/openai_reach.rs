@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::support::{Answer, Authority, FakeModel, FakeProxy, KEY, MODEL, World, eventually, finish, reply};
+use crate::support::{Answer, Authority, FakeModel, FakeProxy, KEY, MODEL, World, call, eventually, finish, reply};
 
 const DONE: &[&str] = &["coding agent done"];
 
@@ -106,6 +106,30 @@ fn a_host_fault_met_in_work_parks_without_an_attempt() {
         world.run(&[]).expect(0);
         assert_eq!(world.labels("fix"), DONE);
     }
+}
+
+#[test]
+fn a_model_that_takes_no_tools_is_the_installations_fault() {
+    let words = "tools is not supported by this model";
+    for (status, words) in
+        [(400, words), (405, "Tool calling is not supported for model: m"), (400, "m does not support tools")]
+    {
+        let fake = FakeModel::new([Answer::json(status, &json!({ "error": { "message": words } }))]);
+        let world = fake.world();
+        let ended = world.run(&[]).expect(78);
+        let said = format!("the model `fake-model` at `{}` cannot be given tools: {words}", fake.base_url());
+        assert!(ended.stderr.contains(&said), "{said}: {ended:?}");
+        assert!(ended.stderr.contains("; hint: set llm.function_calling to false"), "{ended:?}");
+        assert!(world.names("spool/deferred")[0].ends_with(".a0.json"), "{:?}", world.entries());
+        assert_eq!(world.comments("fix"), "");
+    }
+    // Once it has called tools, such words are about something else.
+    let refusal = Answer::json(400, &json!({ "error": { "message": words } }));
+    let fake =
+        FakeModel::new([reply(&call("text-editor_text_editor", json!({ "command": "view", "path": "." }))), refusal]);
+    let world = fake.world();
+    world.run(&[]).expect(1);
+    assert!(world.comments("fix").contains("refuses the request (400)"), "{}", world.comments("fix"));
 }
 
 #[test]
@@ -244,6 +268,24 @@ fn https_goes_through_a_proxy_unread() {
 }
 
 #[test]
+fn a_proxy_that_cannot_be_reached_is_named() {
+    let fake = FakeModel::new([]);
+    let mut world = fake.world();
+    world.set_env("NO_PROXY", "");
+    // Its password is nobody's business.
+    world.set_env("HTTP_PROXY", "http://me:pass@127.0.0.1:1");
+    let ended = world.run(&[]).expect(75);
+    let via = "through the proxy `127.0.0.1:1` (HTTP_PROXY)";
+    assert!(ended.stderr.contains(via) && !ended.stderr.contains("pass"), "{ended:?}");
+    // Whoever goes straight is not told of it.
+    world.set_env("NO_PROXY", "127.0.0.1");
+    let closed = "llm: {provider: openai, openai: {base_url: 'http://127.0.0.1:1/v1', model: m}}";
+    world.write("config.yaml", &format!("task_source: local\n{closed}\n"));
+    let ended = world.run(&[]).expect(75);
+    assert!(ended.stderr.contains("cannot reach `http://127.0.0.1:1`:"), "{ended:?}");
+}
+
+#[test]
 fn a_bad_ca_file_is_named() {
     let authority = Authority::new();
     let fake = FakeModel::with_tls([], authority.server());
@@ -255,7 +297,11 @@ fn a_bad_ca_file_is_named() {
         }
         let ended = world.run(&[]).expect(78);
         assert!(ended.stderr.contains("ca_file `ca.pem`") && ended.stderr.contains(said), "{ended:?}");
-        assert_unspent(&world);
+        assert_eq!(world.comments("fix"), "");
+        // Also where there is nothing to do.
+        std::fs::remove_file(world.path("tasks/fix.md")).unwrap();
+        let ended = world.run(&[]).expect(78);
+        assert!(ended.stderr.contains(said), "{ended:?}");
     }
 }
 
@@ -278,6 +324,7 @@ fn a_server_without_tls_behind_an_https_address_is_told_as_that() {
     let ended = world.run(&[]).expect(78);
     plain.join().unwrap();
     assert!(ended.stderr.contains("it speaks no TLS"), "{ended:?}");
+    assert!(ended.stderr.contains("hint: where the server has no TLS, write http:// in its address"), "{ended:?}");
     assert_unspent(&world);
 }
 

@@ -13,6 +13,19 @@ fn fixing() -> Cassette {
 }
 
 #[test]
+fn tokens_that_the_server_does_not_tell_are_estimated() {
+    let mut reply = finish("done", "Done.");
+    reply.as_object_mut().unwrap().remove("usage");
+    let world = World::with_task(&Cassette::new().creates("a", "a\n").then(reply));
+    world.run(&[]).expect(0);
+    let sum = |column: &str| world.query(&format!("SELECT sum({column}) FROM llm_calls")).concat();
+    let (read, written) = (sum("prompt_tokens"), sum("completion_tokens"));
+    assert!(read.parse::<u64>().unwrap() > 100, "{read}");
+    let comment = world.comments("fix");
+    assert!(comment.contains(&format!("about {read} tokens read and about {written} written")), "{comment}");
+}
+
+#[test]
 fn completed() {
     let world = World::with_task(&fixing());
     let ended = world.run(&[]).expect(0);

@@ -112,6 +112,40 @@ fn no_sandbox_that_shows_what_is_ours() {
 }
 
 #[test]
+fn a_read_only_path_that_is_not_there_takes_no_commands_away() {
+    if bubblewrap(&[]).is_none() {
+        return;
+    }
+    let world = World::with_task(&Cassette::new());
+    std::fs::create_dir(world.path("home/toolchain")).unwrap();
+    world.write("home/toolchain/tool", "it is seen\n");
+    let (gone, there) = (world.path("home/gone"), world.path("home/toolchain"));
+    let (gone, there) = (gone.display(), there.display());
+    let replies = Cassette::new().runs(&format!("cat {there}/tool")).finishes("Done.");
+    world.write("replies.jsonl", &replies.to_text());
+    world.write(
+        "config.yaml",
+        &format!(
+            "task_source: local\nllm: {{provider: replay, replay: {{file: replies.jsonl}}}}\n\
+             command_executor: {{backend: bubblewrap, read_only_paths: ['{gone}', '{there}']}}\n"
+        ),
+    );
+    let said = format!("command_executor.read_only_paths names `{gone}`: No such file or directory");
+    let doctor = world.run(&["doctor"]).expect(1).stdout;
+    assert!(doctor.contains("warning  sandbox: bubblewrap works"), "{doctor}");
+    assert!(doctor.contains(&said) && doctor.contains("do: name another path there"), "{doctor}");
+    let ended = world.run(&[]).expect(0);
+    assert!(ended.stderr.contains(&said), "{ended:?}");
+    assert!(
+        world
+            .history()
+            .0
+            .iter()
+            .any(|message| message["content"].as_str().is_some_and(|text| text.contains("it is seen")))
+    );
+}
+
+#[test]
 fn each_reason_has_its_remedy() {
     let no_namespace = "bwrap: No permissions to create new namespace, likely because the kernel does not allow \
                         non-privileged user namespaces. On e.g. debian this can be enabled with 'sysctl \

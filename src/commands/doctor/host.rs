@@ -180,7 +180,17 @@ pub fn sandbox(config: &Config) -> Finding {
     }
     let network = if executor.network { "with" } else { "without" };
     match sandbox::find(config) {
-        Ok(_) => Finding::good(NAME, format!("bubblewrap works; commands run {network} the network")),
+        Ok(_) => {
+            let works = format!("bubblewrap works; commands run {network} the network");
+            match sandbox::read_only_paths(config).1.as_slice() {
+                [] => Finding::good(NAME, works),
+                unseen => Finding::warning(
+                    NAME,
+                    format!("{works}; {}", unseen.join("; ")),
+                    "name another path there, or take it out; what does not exist is left out",
+                ),
+            }
+        }
         Err(error) => {
             let is_needed = executor.required || executor.backend == ExecutorBackend::Bubblewrap;
             let finding = Finding::of(NAME, FindingState::Bad, &error, "see the section Commands of the README");

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::alternation::alternating;
 use super::{PROBE_LIMIT, failure, window};
-use crate::chat::check_history;
+use crate::chat::{Role, check_history};
 use crate::config::Secret;
 use crate::error::{Context, Error, Kind, Result};
 use crate::ports::{Llm, ModelProfile, Reply, Request};
@@ -130,6 +130,12 @@ impl OpenAi {
         }
     }
 
+    fn without_tools(&self, words: &str) -> Error {
+        let OpenAiSettings { base_url, profile, model_setting, .. } = &self.settings;
+        Error::host(format!("the model `{}` at `{base_url}` cannot be given tools{words}", profile.model))
+            .hint(format!("set llm.function_calling to false, or another model in {model_setting}"))
+    }
+
     /// An answer with status 200 that holds no reply: never the end of a task (case C06).
     fn unusable(&self, response: &HttpResponse, why: &str) -> Error {
         let excerpt: String = String::from_utf8_lossy(&response.body).chars().take(200).collect();
@@ -178,6 +184,10 @@ impl Llm for OpenAi {
         let url = format!("{}/chat/completions", self.settings.base_url);
         let response = self.send(&self.client, "POST", &url, Some(&body))?;
         if response.status != 200 {
+            let is_first = !request.messages.iter().any(|message| message.role == Role::Assistant);
+            if is_first && !request.tools.is_empty() && failure::is_without_tools(response.status, &response.body) {
+                return Err(self.without_tools(&self.words(&response.body)));
+            }
             return Err(self.refusal(response.status, &response));
         }
         if response.body.iter().all(u8::is_ascii_whitespace) {

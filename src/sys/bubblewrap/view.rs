@@ -100,7 +100,8 @@ pub(super) fn options(
         None => options.add(["--tmpfs", "/tmp"]),
     }
     for path in read_only_paths {
-        options.bind("--ro-bind", path);
+        // It may go while a task is at work.
+        options.bind("--ro-bind-try", path);
     }
     for path in inside.writable {
         options.bind("--bind", path);

@@ -63,7 +63,6 @@ impl Http {
         // Each message brings a deadline of its own.
         let settings = HttpSettings { ca_file, timeout: None };
         let client = HttpClient::new(settings, url.starts_with("https:"))
-            .and_then(HttpClient::ended_by_signals)
             .map_err(|error| Lost::Ended(End::of(&error)))?;
         Ok(Self {
             client,
@@ -150,7 +149,12 @@ impl Http {
             Ok(message) => self.deliver(message),
             Err(_) => {
                 self.awaited = None;
-                let what = if body.is_empty() { "empty".to_owned() } else { format!("not JSON but `{content_type}`") };
+                let is_json = content_type.starts_with("application/json");
+                let what = match body.is_empty() {
+                    true => "empty".to_owned(),
+                    false if is_json => "said to be JSON and is not".to_owned(),
+                    false => format!("not JSON but `{content_type}`"),
+                };
                 return Err(Lost::Refused(format!("its answer ({status}) is {what}")));
             }
         }

@@ -38,7 +38,9 @@ pub fn specs(server: &str, list: &[Value], wanted: &[String], redactor: &Redacto
         }
         // Such a tool gives a task to ask after instead of a result (specification 2025-11-25, "Tasks").
         if tool.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required") {
-            log::warn!("MCP server `{server}` offers {} only as a task, so it is left out", inline_code(name));
+            // A server is not at fault for what it offers besides; one who named the tool wants to know.
+            let level = if wanted.is_empty() { log::Level::Info } else { log::Level::Warn };
+            log::log!(level, "MCP server `{server}` offers {} only as a task, so it is left out", inline_code(name));
             continue;
         }
         // Most servers leave the title to people; without a description it is all there is.

@@ -79,6 +79,7 @@ pub struct Session {
     has_tools: bool,
     last_id: u64,
     log_messages: Chatter,
+    told_of_changed_tools: bool,
 }
 
 impl Session {
@@ -94,6 +95,7 @@ impl Session {
             has_tools: false,
             last_id: 0,
             log_messages: Chatter::new(server, "log message"),
+            told_of_changed_tools: false,
         };
         // Dropped on failure, which closes it.
         session.initialize(deadline)?;
@@ -268,7 +270,8 @@ impl Session {
                 let line = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
                 self.log_messages.hear(&line);
             }
-            ("notifications/tools/list_changed", _) => {
+            ("notifications/tools/list_changed", _) if !self.told_of_changed_tools => {
+                self.told_of_changed_tools = true;
                 log::info!("MCP server `{}` has changed its tools; this task keeps those it began with", self.server);
             }
             _ => {}
