@@ -12,9 +12,9 @@ use crate::config::{Config, QueueBackend};
 use crate::context::{Hooks, OutcomeFile, TaskContext};
 use crate::error::{Exit, Result};
 use crate::handler::{Settings, TaskHandler};
-use crate::llm::{Budgeted, Ledger, Retrying};
+use crate::llm::{Budgeted, Fallback, Ledger, Retrying};
 use crate::ports::{Llm, TaskQueue};
-use crate::sys::{file, signal};
+use crate::sys::{clock, file, signal};
 use crate::task::Outcome;
 use crate::workspace;
 
@@ -82,10 +82,24 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
             let settings = setup.handler_settings(&own.config, window_tokens, workspace_settings.clone());
             Settings { user_orders: own.orders.clone(), ..settings }
         });
-        let mut own_llm = own.and_then(|own| Some(Ledger::new(asked(setup, &own.config, own.llm?), &db)));
+        let wait = own.as_ref().and_then(|own| own.llm.as_ref().and(setup.model_account(&own.config))?.wait());
+        if let Some(wait) = wait {
+            // Of this user alone: the others need not wait for his quota.
+            log::warn!("{}: parked until {}: {}", claim.message.key, clock::rfc3339(wait.until_ms), wait.reason);
+            queue.park(claim, wait.until_ms)?;
+            exit = exit.worse(Exit::Parked);
+            continue;
+        }
+        let own_llm = own.and_then(|own| Some(Ledger::new(asked(setup, &own.config, own.llm?), &db)));
+        let is_own = own_llm.is_some();
+        let mut own_llm = own_llm.map(|own| Fallback::new(own, &mut llm));
+        let llm_of_task: &mut dyn Llm = match &mut own_llm {
+            Some(own) => own,
+            None => &mut llm,
+        };
         let mut handler = TaskHandler {
             forge,
-            llm: own_llm.as_mut().unwrap_or(&mut llm),
+            llm: llm_of_task,
             tools: &tools,
             contexts: &setup.contexts,
             db: &db,
@@ -96,7 +110,8 @@ pub fn consume(setup: &Setup, queue: &mut dyn TaskQueue) -> Result<Exit> {
         };
         let handled = handler.handle(queue, claim)?;
         exit = exit.worse(handled.exit);
-        if handled.ends_pass {
+        // What a user's own model is waited for says nothing of the next task; the forge will say it again.
+        if handled.ends_pass && !(is_own && handled.exit == Exit::Parked) {
             break;
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::models::{http_client, model};
 use crate::chat::estimate_tokens;
-use crate::config::Config;
+use crate::config::{Config, is_plain_word};
 use crate::error::{Error, Kind, Result};
 use crate::ports::{Llm, ModelProfile};
 use crate::sys::http::{HttpRequest, HttpResponse};
@@ -82,7 +82,7 @@ fn settings_of(
     let data = reply.get("data").and_then(Value::as_object).ok_or_else(|| fault("answers without data"))?;
     if let Some(key) = reply.pointer("/data/llm/openai/api_key").and_then(Value::as_str) {
         // Before anything is made of it that could show it.
-        redactor.learn([key]);
+        redactor.learn(Some(key).filter(|key| !is_plain_word(key)));
     }
     let orders = match data.get("system_prompt") {
         None | Some(Value::Null) => None,

@@ -5,6 +5,9 @@ use std::path::{Component, Path};
 
 use super::{Config, ExecutorBackend, Provider, Resources, url};
 
+/// Nobody waits longer for anything; in seconds.
+const LONGEST_SECONDS: u64 = 7 * 24 * 3600;
+
 /// What is wrong with the value of one key.
 pub(super) struct Problem {
     /// Dotted key.
@@ -75,6 +78,15 @@ fn numbers(c: &Config) -> Checked {
     ];
     for (key, found, least) in whole {
         ensure(found >= least, key, || format!("is {found}; allowed: {least} or more"))?;
+    }
+    let seconds = [
+        ("llm.openai.timeout_seconds", c.llm.openai.timeout_seconds),
+        ("llm.ollama.timeout_seconds", c.llm.ollama.timeout_seconds),
+        ("llm.lmstudio.timeout_seconds", c.llm.lmstudio.timeout_seconds),
+        ("command_executor.execution.timeout_seconds", c.command_executor.execution.timeout_seconds),
+    ];
+    for (key, found) in seconds {
+        ensure(found <= LONGEST_SECONDS, key, || format!("is {found}; allowed: {LONGEST_SECONDS} (a week) or less"))?;
     }
     let above_zero = [
         ("command_executor.docker.resources.cpu_limit", c.command_executor.docker.resources.cpu_limit),
@@ -270,7 +282,9 @@ fn mcp_servers(c: &Config) -> Checked {
         for (part, found) in
             [("timeout_seconds", server.timeout_seconds), ("start_timeout_seconds", server.start_timeout_seconds)]
         {
-            ensure(found > 0, &key(part), || format!("is {found}; allowed: 1 or more"))?;
+            ensure((1..=LONGEST_SECONDS).contains(&found), &key(part), || {
+                format!("is {found}; allowed: 1 to {LONGEST_SECONDS} (a week)")
+            })?;
         }
     }
     Ok(())

@@ -76,6 +76,9 @@ impl Config {
     pub fn secrets(&self) -> Vec<&str> {
         let mut found = Vec::new();
         Field::secrets(self, &mut found);
+        // What local servers are given for a key, `lm-studio` or `not-needed`, stands in ordinary text too.
+        let model_key = self.llm.openai.api_key.as_ref().map(Secret::expose).filter(|key| is_plain_word(key));
+        found.retain(|secret| Some(*secret) != model_key);
         found
     }
 
@@ -146,4 +149,11 @@ fn blame(problem: &check::Problem, origins: &[Origin], source: Option<&Source>) 
         (None, Some(source)) => source.error_at(key, text),
         (None, None) => Error::host(format!("config: `{key}` {text}")),
     }
+}
+
+/// Whether a key is a word or two in small letters rather than a secret. The longest that servers are
+/// known to be given is llama.cpp's `sk-no-key-required`.
+pub fn is_plain_word(key: &str) -> bool {
+    const LONGEST_BYTES: usize = 18;
+    key.len() <= LONGEST_BYTES && key.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte))
 }

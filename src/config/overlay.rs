@@ -31,6 +31,18 @@ impl Config {
         }
         config.settle();
         config.validate()?;
+        // Nobody but the operator may let the agent wait longer.
+        let limits = [
+            (&mut config.llm.openai.timeout_seconds, self.llm.openai.timeout_seconds),
+            (&mut config.llm.ollama.timeout_seconds, self.llm.ollama.timeout_seconds),
+            (&mut config.llm.lmstudio.timeout_seconds, self.llm.lmstudio.timeout_seconds),
+        ];
+        for (wanted, most) in limits {
+            // 0 is no limit.
+            if most > 0 && (*wanted == 0 || *wanted > most) {
+                *wanted = most;
+            }
+        }
         // The operator's key is for the server he chose; another one must not get it.
         if !has_own_key && !same_origin(&config.llm.openai.base_url, &self.llm.openai.base_url) {
             config.llm.openai.api_key = None;

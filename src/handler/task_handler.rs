@@ -176,7 +176,8 @@ impl TaskHandler<'_> {
     /// When to try again after passing trouble. A known end does not count as one more failure.
     fn count_parking(&self, claim: &Claim, error: &Error, now_ms: u64) -> u64 {
         let dir = self.contexts.running_dir(claim.message.uuid);
-        let known_end_ms = error.not_before_ms();
+        // One that is over already says nothing.
+        let known_end_ms = error.not_before_ms().filter(|until_ms| *until_ms > now_ms);
         let parking = Parking::load(&dir, now_ms);
         if dir.is_dir() {
             // A quota that comes back each hour for a week, and never does, is in vain as well.
@@ -185,7 +186,7 @@ impl TaskHandler<'_> {
                 log::warn!("{error:#}");
             }
         }
-        known_end_ms.map_or_else(|| parking.next_try_ms(now_ms), |until_ms| until_ms.max(now_ms))
+        known_end_ms.unwrap_or_else(|| parking.next_try_ms(now_ms))
     }
 
     fn work(&mut self, queue: &mut dyn TaskQueue, claim: &mut Claim) -> Result<End> {

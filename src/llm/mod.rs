@@ -2,6 +2,7 @@
 
 mod alternation;
 mod failure;
+mod fallback;
 mod layers;
 mod ollama;
 mod openai;
@@ -10,6 +11,7 @@ mod replay;
 mod window;
 
 pub use failure::{is_overflow, is_quota};
+pub use fallback::Fallback;
 pub use layers::{Budgeted, Ledger, Retrying};
 pub use ollama::{Ollama, OllamaSettings};
 pub use openai::{OpenAi, OpenAiSettings};

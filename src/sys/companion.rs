@@ -60,7 +60,7 @@ impl Companion {
     pub fn start(program: &Program, line_limit_bytes: usize, on_said: impl FnMut(&str) + 'static) -> Result<Self> {
         let what = || format!("cannot start `{}`", program.program.display());
         let mut child = program
-            .in_own_session(ResourceLimits::default())
+            .in_own_session(ResourceLimits::default())?
             .stdin(Stdio::piped())
             .spawn()
             .context(Kind::Host, what)?;

@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use super::launcher::{EXEC_SUBCOMMAND, ResourceLimits};
 use super::process_table::Census;
 use super::signal;
-use crate::error::{Context as _, Kind, Result};
+use crate::error::{Context as _, Error, Kind, Result};
 use crate::text::bytes_left_out;
 
 /// How long output is still read after the child ended, should a grandchild keep the pipe open.
@@ -174,7 +174,7 @@ impl Program {
         for file in &extras.inherited {
             rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).context(Kind::Host, what)?;
         }
-        let mut child = self.in_own_session(extras.limits).stdin(Stdio::null()).spawn().context(Kind::Host, what)?;
+        let mut child = self.in_own_session(extras.limits)?.stdin(Stdio::null()).spawn().context(Kind::Host, what)?;
         let Extras { limits, inherited } = extras;
         drop(inherited);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -193,7 +193,13 @@ impl Program {
     }
 
     /// The command line of the launcher that becomes this program, with pipes for its output.
-    pub(super) fn in_own_session(&self, limits: ResourceLimits) -> Command {
+    ///
+    /// # Errors
+    /// `Kind::Bug` in a binary that is its own launcher and does not know it: it would start itself for ever.
+    pub(super) fn in_own_session(&self, limits: ResourceLimits) -> Result<Command> {
+        if std::env::args_os().nth(1).is_some_and(|first| first == EXEC_SUBCOMMAND) {
+            return Err(Error::bug(format!("this binary does not handle `{EXEC_SUBCOMMAND}`")));
+        }
         let launcher = LAUNCHER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
         let mut command = Command::new(launcher);
         command
@@ -207,7 +213,7 @@ impl Program {
             .current_dir(&self.dir)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        command
+        Ok(command)
     }
 
     /// Runs it to its end with our own stdout and stderr, for a person who watches; `true` when it

@@ -517,7 +517,7 @@ fn bad_files_are_refused_with_their_place() {
         ),
         (
             "mcp_servers:\n- {mcp_server_name: a, command: [x], timeout_seconds: 0}",
-            "line 2: `mcp_servers[0].timeout_seconds` is 0; allowed: 1 or more",
+            "line 2: `mcp_servers[0].timeout_seconds` is 0; allowed: 1 to 604800 (a week)",
         ),
         (
             "mcp_servers:\n- mcp_server_name: a\n  command: [x]\n  env:\n    A_TOKEN: one\n    A_TOKEN: two",

@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use coding_agent::config::Config;
 use serde_json::{Value, json};
 
 use crate::support::http_server::HttpServer;
@@ -318,4 +319,63 @@ fn switched_off_nobody_is_asked_and_on_it_needs_an_address() {
     world.set_env("USER_CONFIG_API_URL", "");
     let ended = world.run(&[]).expect(78);
     assert!(ended.stderr.contains("`user_config_api.url` is not set"), "{ended:?}");
+}
+
+#[test]
+fn a_users_model_that_turns_out_unusable_gives_way_to_the_base() {
+    let (base, own, api) =
+        (finishing(), FakeModel::new([Answer::json(404, &json!({ "error": "no such page" }))]), UserConfigApi::start());
+    own.wants_key(USER_KEY);
+    api.set_settings("alice", &json!({ "llm": own_llm(&own) }));
+    let mut world = base.world();
+    api.switch_on(&mut world);
+    let ended = world.run(&[]).expect(0);
+    assert!(ended.stderr.contains("of the user cannot be used, the base model goes on"), "{ended:?}");
+    assert_eq!((own.chats().len(), base.chats().len()), (1, 1));
+    assert_eq!(world.labels("fix"), ["coding agent done"]);
+}
+
+#[test]
+fn a_users_quota_puts_off_his_tasks_and_no_others() {
+    let limited = Answer::json(429, &json!({ "error": { "message": "slow down" } })).header("Retry-After", "3600");
+    let (base, own, api) = (finishing(), FakeModel::new([limited]), UserConfigApi::start());
+    own.wants_key(USER_KEY);
+    api.set_settings("alice", &json!({ "llm": own_llm(&own) }));
+    let mut world = base.world();
+    issue_of(&world, "g-alice", "alice");
+    issue_of(&world, "h-bob", "bob");
+    api.switch_on(&mut world);
+    world.run(&[]).expect(75);
+    assert_eq!(own.chats().len(), 1, "the second task did not ask");
+    assert_eq!(world.labels("h-bob"), ["coding agent done"]);
+    assert_eq!(world.names("spool/deferred").len(), 2);
+    let due = |name: &String| name.split('.').next().unwrap().parse::<u64>().unwrap() / 60_000;
+    let hour = world.names("spool/deferred").iter().map(due).collect::<Vec<_>>();
+    assert!(hour[0].abs_diff(hour[1]) <= 1, "both until the end that was named: {hour:?}");
+}
+
+#[test]
+fn nobody_but_the_operator_lets_the_agent_wait_longer() {
+    let base = Config::default();
+    for (wanted, got) in [(0, 600), (601, 600), (u64::MAX / 2, 600), (30, 30)] {
+        let settings = json!({ "llm": { "openai": { "model": "m", "timeout_seconds": wanted } } });
+        let config = base.with_user_settings(settings.as_object().unwrap());
+        match config {
+            Ok(config) => assert_eq!(config.llm.openai.timeout_seconds, got, "{wanted}"),
+            Err(error) => assert!(wanted > 604_800, "{wanted}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_word_for_a_key_is_not_masked() {
+    let (base, api) = (finishing(), UserConfigApi::start());
+    let own = FakeModel::playing(&Cassette::new().runs("echo lm-studio").finishes("I use lm-studio."));
+    own.wants_key("lm-studio");
+    let llm = json!({ "openai": { "base_url": own.base_url(), "api_key": "lm-studio" } });
+    api.set_settings("alice", &json!({ "llm": llm }));
+    let mut world = base.world();
+    api.switch_on(&mut world);
+    world.run(&[]).expect(0);
+    assert!(world.comments("fix").contains("I use lm-studio."), "{}", world.comments("fix"));
 }
