@@ -22,6 +22,8 @@ use crate::workspace::Workspace;
 
 /// Variables of ours that every MCP server gets; `env` of its entry adds to them.
 const MCP_ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+/// OpenAI refuses a request with more tools.
+const MOST_TOOLS: usize = 128;
 /// Stands for the work tree in the command of an MCP server.
 const TREE_WORD: &str = "{tree}";
 
@@ -88,6 +90,13 @@ impl TaskTools {
         }
         if let Some(warning) = mcp::budget_warning(&sizes, self.window_tokens) {
             log::warn!("{warning}");
+        }
+        let count = toolbox.specs().len();
+        if count >= MOST_TOOLS {
+            log::warn!(
+                "the model is offered {count} tools and one to finish; many model servers refuse more than {MOST_TOOLS}: \
+                 name those that are needed in `tools` of `mcp_servers`"
+            );
         }
         Ok(())
     }

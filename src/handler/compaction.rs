@@ -4,7 +4,7 @@
 
 use crate::chat::{Usage, estimate_tokens};
 use crate::context::{Compressed, CompressionSettings, Compressor, Room, TaskContext, shorten};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ports::{Llm, ModelProfile, ToolSpec};
 use crate::prompts::Prompts;
 use crate::text::Redactor;
@@ -73,9 +73,10 @@ impl<'a> Compaction<'a> {
     /// Makes the conversation ready for the next request. Why it cannot be sent, if it cannot.
     ///
     /// # Errors
-    /// As [`Compressor::compress`].
+    /// As [`Compressor::compress`], and `Kind::Host` when the tools leave no room for any task.
     pub fn make_room(&mut self, llm: &mut dyn Llm, context: &mut TaskContext) -> Result<Option<String>> {
         self.steps = Steps::default();
+        self.check_tools(llm.model(), context)?;
         if let Some(settings) = self.settings {
             let is_due = Compressor::should_compress(&settings, context, self.ratio);
             if is_due || self.excess(llm.model(), context) > 0 {
@@ -101,6 +102,21 @@ impl<'a> Compaction<'a> {
                 "the conversation of about {needed} tokens is more than the model's server takes, about {most} tokens"
             )
         }))
+    }
+
+    /// Nothing in a task can help where its tools take most of the window, and no orders fit beside them.
+    fn check_tools(&self, profile: &ModelProfile, context: &TaskContext) -> Result<()> {
+        let size = |estimated: u64| (estimated as f64 * self.ratio) as u64;
+        let tools = size(self.tools_tokens);
+        let window = profile.context_tokens.saturating_sub(profile.max_output_tokens.unwrap_or(0));
+        if tools <= window / 2 || tools + size(context.messages.head_token_count()) <= window {
+            return Ok(());
+        }
+        let all = profile.context_tokens;
+        Err(Error::host(format!(
+            "the tools take about {tools} tokens of a window of {all}, and no task fits beside them"
+        ))
+        .hint("name the tools that are needed in `tools` of `mcp_servers`"))
     }
 
     /// After a request that was too long for the server: whether another try is worth it. A summary

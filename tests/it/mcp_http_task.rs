@@ -224,7 +224,7 @@ fn a_required_server_that_goes_away_in_a_task_parks_it() {
 /// A file of the one running task.
 fn running(world: &World, file: &str) -> std::path::PathBuf {
     let task = world.names("contexts/running").remove(0);
-    world.path(&format!("contexts/running/{task}/{file}"))
+    world.path(format!("contexts/running/{task}/{file}"))
 }
 
 #[test]

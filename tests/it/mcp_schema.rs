@@ -200,6 +200,31 @@ fn a_small_schema_cannot_become_endless() {
 }
 
 #[test]
+fn definitions_that_refer_to_each_other_stay_near_the_top() {
+    // Each of eight refers to all of them: followed to the end that is more than a hundred thousand objects.
+    let names: Vec<String> = (0..8).map(|number| format!("part{number}")).collect();
+    let all: Map<String, Value> =
+        names.iter().map(|name| (name.clone(), json!({ "$ref": format!("#/$defs/{name}") }))).collect();
+    let one = |name: &String| (name.clone(), json!({ "type": "object", "title": name, "properties": all }));
+    let definitions: Map<String, Value> = names.iter().map(one).collect();
+    let schema = json!({ "type": "object", "properties": all, "$defs": definitions });
+    let repaired = repaired_schema(Some(&schema));
+    let bytes = repaired.to_string().len();
+    assert!(bytes < 24_000, "{bytes} bytes");
+    for name in &names {
+        assert_eq!(repaired["properties"][name]["title"], **name, "none of them is left out");
+        assert_eq!(repaired["properties"][name]["properties"].as_object().unwrap().len(), 8);
+    }
+    // What is as large without references is the server's own will.
+    let many: Map<String, Value> = (0..600)
+        .map(|number| (format!("p{number}"), json!({ "type": "string", "description": "x".repeat(50) })))
+        .collect();
+    stays(json!({ "type": "object", "properties": many }));
+    let referred = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/A" } }, "$defs": { "A": { "properties": many } } });
+    becomes(referred, json!({ "type": "object", "properties": { "a": { "properties": many } } }));
+}
+
+#[test]
 fn schemas_that_are_true_or_false_become_objects_or_go() {
     becomes(
         json!({ "type": "object", "properties": { "a": true, "b": false, "c": "text", "d": { "type": "array", "items": true } },

@@ -1,5 +1,9 @@
 //! Whole tasks with MCP servers: what the model sees, what people are told, and what is left afterwards.
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use coding_agent::tools::mcp::{Session, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::shell::{assert_none_left, processes_of};
@@ -200,6 +204,44 @@ fn tools_that_eat_the_window_are_a_warning_with_its_remedy() {
     let line = ended.stderr.lines().find(|line| line.contains("take about")).unwrap();
     assert!(line.contains("% of the model's window (`large` 12") && line.contains(", `small` 1"), "{line}");
     assert!(line.contains("name the tools that are needed in `tools` of these `mcp_servers`"), "{line}");
+}
+
+#[test]
+fn tools_that_leave_no_room_for_a_task_are_blamed() {
+    let tool =
+        json!({ "name": "one", "inputSchema": { "properties": { "a": { "description": "x".repeat(60_000) } } } });
+    let fake = FakeMcp::new(&json!({ "pages": [[tool]] }));
+    let world = world(&Cassette::new().finishes("Done."), &[fake.entry("docs", "")]);
+    let config = world.read("config.yaml").replace("file: replies.jsonl", "file: replies.jsonl, context_length: 8192");
+    world.write("config.yaml", &config);
+    let ended = world.run(&[]).expect(78);
+    let line = ended.stderr.lines().find(|line| line.contains("parked: the tools take about ")).expect(&ended.stderr);
+    assert!(line.contains(" tokens of a window of 8192, and no task fits beside them"), "{line}");
+    assert!(ended.stderr.contains("name the tools that are needed in `tools` of `mcp_servers`"), "{ended:?}");
+    assert_eq!((world.comments("fix").as_str(), world.names("spool/deferred").len()), ("", 1));
+}
+
+#[test]
+fn more_tools_than_a_model_server_takes_are_a_warning_and_endless_ones_are_cut() {
+    let tools = |count: usize| (0..count).map(|number| json!({ "name": format!("t{number}") })).collect::<Vec<_>>();
+    for (count, warnings) in [(100, 0), (130, 1)] {
+        let fake = FakeMcp::new(&json!({ "pages": [tools(count)] }));
+        let world = world(&Cassette::new().finishes("Done."), &[fake.entry("docs", "")]);
+        let ended = world.run(&[]).expect(0);
+        assert_eq!(ended.stderr.matches("many model servers refuse more than 128").count(), warnings, "{ended:?}");
+    }
+    let fake = FakeMcp::new(&json!({ "pages": [tools(700), tools(700)], "cursors": ["next"] }));
+    let line = Stdio::start("fake", &fake.program()).unwrap();
+    let in_time = || Instant::now() + Duration::from_secs(60);
+    let mut session = Session::start("fake", Box::new(line), Path::new("/tree"), in_time()).unwrap();
+    assert_eq!(session.tools(in_time()).unwrap().len(), 1000);
+    let large = |number: usize| json!({ "name": format!("t{number}"), "description": "x".repeat(1 << 20) });
+    let fake = FakeMcp::new(&json!({
+        "pages": [(0..10).map(large).collect::<Vec<_>>(), (10..20).map(large).collect::<Vec<_>>()], "cursors": ["next"],
+    }));
+    let line = Stdio::start("fake", &fake.program()).unwrap();
+    let mut session = Session::start("fake", Box::new(line), Path::new("/tree"), in_time()).unwrap();
+    assert_eq!(session.tools(in_time()).unwrap().len(), 15);
 }
 
 #[test]

@@ -19,6 +19,10 @@ const KNOWN_VERSIONS: [&str; 4] = ["2025-11-25", PROTOCOL_VERSION, "2025-03-26",
 const METHOD_NOT_FOUND: i64 = -32601;
 /// More pages of one list are a server going round in circles.
 const MOST_PAGES: usize = 100;
+/// More tools than any model is offered.
+const MOST_TOOLS: usize = 1_000;
+/// Of all descriptions of tools together.
+const MOST_TOOLS_BYTES: usize = 16 << 20;
 /// How long a server may take to take the news that nobody waits any more.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_REASON_BYTES: usize = 2_000;
@@ -111,12 +115,25 @@ impl Session {
             log::warn!("MCP server `{}` offers no tools", self.server);
             return Ok(Vec::new());
         }
-        let (mut tools, mut cursors) = (Vec::new(), Vec::<String>::new());
+        let (mut tools, mut bytes, mut cursors) = (Vec::new(), 0, Vec::<String>::new());
         for _ in 0..MOST_PAGES {
             let params = cursors.last().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
             let page = self.request("tools/list", params, deadline)?;
             match page.get("tools") {
-                Some(Value::Array(list)) => tools.extend(list.iter().cloned()),
+                Some(Value::Array(list)) => {
+                    for tool in list {
+                        bytes += tool.to_string().len();
+                        if tools.len() == MOST_TOOLS || bytes > MOST_TOOLS_BYTES {
+                            let server = &self.server;
+                            log::warn!(
+                                "MCP server `{server}` has too many tools; those after {} are left out",
+                                tools.len()
+                            );
+                            return Ok(tools);
+                        }
+                        tools.push(tool.clone());
+                    }
+                }
                 _ => return Err(Failure::Unusable("its list of tools is no list".to_owned())),
             }
             match page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty()) {

@@ -15,7 +15,7 @@ use subschema::Walk;
 /// `schema` with all of that repaired; `None` where the server gave none.
 pub fn repaired(schema: Option<&Value>) -> Value {
     let Some(root @ Value::Object(_)) = schema else { return nothing() };
-    let Value::Object(inlined) = Walk::new(root).schema(root) else { return nothing() };
+    let Value::Object(inlined) = Walk::over(root) else { return nothing() };
     let mut top = united::united(inlined);
     for keyword in ["$schema", "$id", "$anchor", "$comment", "$vocabulary", "enum", "const", "not"] {
         top.remove(keyword);

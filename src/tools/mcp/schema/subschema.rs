@@ -8,8 +8,15 @@ use crate::text::visible;
 
 /// Objects in a schema; with more of them no model reads it anyway.
 const MOST_NODES: usize = 5_000;
+/// References may make a schema larger than it was sent, but not beyond so many objects …
+const FEWEST_NODES: usize = 300;
+/// … and so much text.
+const FEWEST_BYTES: usize = 16 << 10;
 /// References make a schema deeper than it was sent.
 const DEEPEST: usize = 100;
+
+/// Stands where something is left out.
+const TOO_LARGE: &str = "Any value: the schema is too large to be shown whole.";
 
 /// Keywords that refer to another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
@@ -38,20 +45,41 @@ pub(super) struct Walk<'a> {
     root: &'a Value,
     /// References being replaced, the outermost first.
     open: Vec<&'a str>,
+    /// So many of them stand within each other.
+    most_open: usize,
     nodes: usize,
+    most_nodes: usize,
+    bytes: usize,
+    most_bytes: usize,
+    /// It was too large, and something is left out where it happened to be.
+    is_cut: bool,
     depth: usize,
     /// At the top, or in a part of it that becomes one with the top.
     is_top: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk over the schema `root`, to which references refer.
-    pub(super) fn new(root: &'a Value) -> Self {
-        Self { root, open: Vec::new(), nodes: 0, depth: 0, is_top: true }
+    /// The schema `root`, to which its references refer, repaired. Where that gets too large they are followed less
+    /// far, so that what is near the top stays.
+    pub(super) fn over(root: &'a Value) -> Value {
+        let most_nodes = objects_in(root).clamp(FEWEST_NODES, MOST_NODES);
+        let most_bytes = root.to_string().len().max(FEWEST_BYTES);
+        let mut repaired = Value::Null;
+        for most_open in [usize::MAX, 4, 3, 2, 1] {
+            let (open, nodes, bytes, depth) = (Vec::new(), 0, 0, 0);
+            let is_cut = false;
+            let mut walk =
+                Self { root, open, most_open, nodes, most_nodes, bytes, most_bytes, is_cut, depth, is_top: true };
+            repaired = walk.schema(root);
+            if !walk.is_cut {
+                break;
+            }
+        }
+        repaired
     }
 
     /// A part of the schema, repaired. `true`, and what is no schema at all, allows anything.
-    pub(super) fn schema(&mut self, schema: &'a Value) -> Value {
+    fn schema(&mut self, schema: &'a Value) -> Value {
         let was_top = std::mem::replace(&mut self.is_top, self.depth == 0);
         let repaired = self.part(schema);
         self.is_top = was_top;
@@ -61,8 +89,9 @@ impl<'a> Walk<'a> {
     fn part(&mut self, schema: &'a Value) -> Value {
         let Value::Object(schema) = schema else { return json!({}) };
         self.nodes += 1;
-        if self.nodes > MOST_NODES || self.depth >= DEEPEST {
-            return json!({ "description": "Any value: the schema is too large to be shown whole." });
+        if self.nodes > self.most_nodes || self.bytes > self.most_bytes || self.depth >= DEEPEST {
+            self.is_cut = true;
+            return json!({ "description": TOO_LARGE });
         }
         self.depth += 1;
         let repaired = self.object(schema);
@@ -102,9 +131,13 @@ impl<'a> Walk<'a> {
                 // Twenty years ago a flag of the property itself.
                 ("required", value) if !value.is_array() => {}
                 ("description" | "title", Value::String(text)) => {
+                    self.bytes += text.len();
                     out.insert(keyword.clone(), visible(text).into());
                 }
-                _ => drop(out.insert(keyword.clone(), value.clone())),
+                _ => {
+                    self.bytes += keyword.len() + value.to_string().len();
+                    out.insert(keyword.clone(), value.clone());
+                }
             }
         }
         for reference in REFERENCES {
@@ -135,6 +168,9 @@ impl<'a> Walk<'a> {
         if self.open.contains(&target) {
             return note("Any value: the schema refers to itself here.");
         }
+        if self.open.len() >= self.most_open {
+            return note(TOO_LARGE);
+        }
         let pointer = target.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with('/'));
         let decoded = pointer.map(|pointer| pointer.replace("%24", "$").replace("%20", " "));
         let Some(found) = decoded.and_then(|pointer| self.root.pointer(&pointer)) else {
@@ -147,6 +183,14 @@ impl<'a> Walk<'a> {
             Value::Object(schema) => schema,
             _ => Map::new(),
         }
+    }
+}
+
+fn objects_in(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(objects_in).sum::<usize>(),
+        Value::Array(list) => list.iter().map(objects_in).sum(),
+        _ => 0,
     }
 }
 
