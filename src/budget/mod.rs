@@ -17,7 +17,7 @@ pub use record::{KeptList, MOST_ITEMS, RateLimit};
 use crate::config::Secret;
 use crate::error::{Context, Kind, Result};
 use crate::sys::{clock, file, lock};
-use record::{Change, File, LONGEST_WAIT_MS, Record, Wait, identity};
+use record::{Change, File, KeptLimit, LONGEST_WAIT_MS, Record, Wait, identity};
 
 const FILE: &str = "budget.json";
 const LOCK: &str = "budget.lock";
@@ -130,7 +130,7 @@ impl State {
             let record = current.accounts.entry(slot.id.clone()).or_default();
             (record.server, record.model) = (slot.server.clone(), slot.model.clone());
             record.mark_used(now_ms);
-            due.into_iter().for_each(|change| record.apply(change));
+            due.into_iter().for_each(|change| record.apply(change, now_ms));
         }
         current.prune(now_ms);
         if current != before {
@@ -209,16 +209,19 @@ impl Account {
     pub fn reserve_until_ms(&self) -> Option<u64> {
         let now_ms = clock::now_ms();
         self.look(|slot| {
-            let low = slot.record.limits.values().filter(|limit| limit.is_below(RESERVE) && limit.holds(now_ms));
-            low.map(|limit| limit.reset_ms).max()
+            let low = slot.record.limits.values().filter(|kept| kept.limit.is_below(RESERVE) && kept.holds(now_ms));
+            low.map(|kept| kept.until_ms).max()
         })
     }
 
-    /// What the server says is left of the limit for `resource`.
-    pub fn note_limit(&self, resource: &str, limit: RateLimit) {
-        let is_news = self.look(|slot| slot.record.limits.get(resource) != Some(&limit));
-        if is_news && limit.holds(clock::now_ms()) {
-            self.change(Change::Limit(resource.to_owned(), limit));
+    /// What the server says is left of the limit for `resource`, and its end by our clock.
+    pub fn note_limit(&self, resource: &str, limit: RateLimit, until_ms: u64) {
+        let now_ms = clock::now_ms();
+        let is_known = |known: &&KeptLimit| known.limit == limit && known.holds(now_ms);
+        let is_news = self.look(|slot| slot.record.limits.get(resource).filter(is_known).is_none());
+        let kept = KeptLimit { limit, until_ms, set_ms: now_ms };
+        if is_news && kept.holds(now_ms) {
+            self.change(Change::Limit(resource.to_owned(), kept));
         }
     }
 
@@ -226,7 +229,7 @@ impl Account {
     pub fn must_wait(&self, until_ms: u64, reason: &str) {
         let now_ms = clock::now_ms();
         let until_ms = until_ms.min(now_ms + LONGEST_WAIT_MS);
-        self.change(Change::Wait(Wait { until_ms, reason: reason.to_owned() }));
+        self.change(Change::Wait(Wait { until_ms, set_ms: now_ms, reason: reason.to_owned() }));
         self.slot(|slot| slot.our_wait_ms = Some(until_ms));
         self.budget.save();
     }
@@ -292,7 +295,7 @@ impl Account {
 
     fn change(&self, change: Change) {
         self.slot(|slot| {
-            slot.record.apply(change.clone());
+            slot.record.apply(change.clone(), clock::now_ms());
             slot.changes.push(change);
         });
     }

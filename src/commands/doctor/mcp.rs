@@ -50,7 +50,7 @@ fn finding(entry: &config::McpServer, started: &McpServer) -> Finding {
     };
     if let Some(trouble) = started.trouble() {
         return useless(
-            trouble.why,
+            trouble.explained,
             match &entry.url {
                 Some(url) => {
                     format!("see whether `{url}` is a streamable HTTP server and takes the headers of its entry")
