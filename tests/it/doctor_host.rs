@@ -104,7 +104,8 @@ fn a_spool_or_contexts_in_memory_is_a_warning() {
     world.write(
         "config.yaml",
         &format!(
-            "{config}queue: {{dir: '{}'}}\ncontext_storage: {{base_dir: '{}'}}\nworkspace: {{dir: '{}'}}\n",
+            "{}queue: {{dir: '{}'}}\ncontext_storage: {{base_dir: '{}'}}\nworkspace: {{dir: '{}'}}\n",
+            config.replace("queue: {max_consumers: 8}\n", ""),
             at("spool"),
             at("contexts"),
             at("workspaces")
@@ -133,6 +134,7 @@ fn a_spool_that_cannot_be_read_is_told_once() {
 #[test]
 fn a_configuration_that_is_not_there_is_told_with_where_it_was_looked_for() {
     let mut world = World::new();
+    fs::remove_file(world.path("config.yaml")).unwrap();
     let report = Report::of(&world, 78);
     let dir = world.path(".").canonicalize().unwrap();
     report.says("configuration", "good", &format!("no `config.yaml` in `{}`", dir.display()), "");

@@ -80,6 +80,7 @@ impl Fixture for Desk {
 
     fn add_item(&mut self, title: &str, body: &str, labels: &[&str], author: &str) -> TaskKey {
         self.items += 1;
+        fs::create_dir_all(self.home.path().join("widgets/.git")).unwrap();
         let name = format!("item-{}", self.items);
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         let front = format!(
