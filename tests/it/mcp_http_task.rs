@@ -1,6 +1,5 @@
 //! MCP servers over HTTP as a task has them: sessions that are forgotten (case C41), and whole tasks.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use coding_agent::tools::mcp::{Http, McpServer, ServerSettings};
 use serde_json::Value;
 
 use crate::support::strict_mcp::{Asked, StrictMcp, error, event, notification, result, stream};
-use crate::support::{Answer, Authority, Cassette, World, call, eventually};
+use crate::support::{Answer, Authority, Cassette, World, call};
 
 fn server(mcp: &StrictMcp) -> McpServer {
     let settings = ServerSettings {

@@ -62,8 +62,8 @@ impl Http {
     pub fn connect(url: &str, headers: &[(String, Secret)], ca_file: Option<&Path>) -> Result<Self, Lost> {
         // Each message brings a deadline of its own.
         let settings = HttpSettings { ca_file, timeout: None };
-        let client = HttpClient::new(settings, url.starts_with("https:"))
-            .map_err(|error| Lost::Ended(End::of(&error)))?;
+        let client =
+            HttpClient::new(settings, url.starts_with("https:")).map_err(|error| Lost::Ended(End::of(&error)))?;
         Ok(Self {
             client,
             url: url.to_owned(),
