@@ -391,11 +391,8 @@ fn what_a_repository_on_github_lacks() {
 }
 
 #[test]
-fn a_github_that_refuses_us_or_has_another_time() {
+fn a_github_that_refuses_us() {
     let mut job = github();
-    job.fake.set_time(seconds_from_now(3600));
-    Report::of(&job.world, 1).says("clock", "warning", "it differs by 3", "time service");
-    job.fake.set_time(seconds_from_now(0));
     job.world.set_env("GITHUB_PERSONAL_ACCESS_TOKEN", "ghp_wrong_wrong_wrong");
     let report = Report::of(&job.world, 78);
     report.says("account at github", "bad", "GitHub refuses the token", "GITHUB_PERSONAL_ACCESS_TOKEN");

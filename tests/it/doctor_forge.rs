@@ -50,6 +50,15 @@ fn a_wrong_address_of_the_api_is_called_that() {
 }
 
 #[test]
+fn a_clock_that_is_wrong_is_told() {
+    let there = chrono::Utc::now() + chrono::TimeDelta::hours(1);
+    let date = there.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let server = HttpServer::start(None, Arc::new(move |_| Answer::raw(404, "{}").header("date", &date)));
+    let report = Report::of(&world("github", &server), 78);
+    report.says("clock", "warning", "it differs by 3", "time service");
+}
+
+#[test]
 fn items_in_work_are_not_good_when_their_list_fails() {
     let answer = |path: &str| match path {
         "/user" => Answer::raw(200, r#"{"login":"our-bot","id":1}"#),

@@ -291,8 +291,8 @@ fn producers_and_consumers_share_the_budget() {
 fn a_refusal_to_say_whose_token_it_is_is_not_remembered() {
     for (status, name, is_kept) in [
         (403, None, false),
-        (404, None, false),
-        (404, Some("coding-agent-bot"), false),
+        (410, None, false),
+        (410, Some("coding-agent-bot"), false),
         (403, Some("coding-agent-bot"), true),
     ] {
         let mut job = idle();
