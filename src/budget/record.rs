@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::error::{Context, Error, Kind, Result};
 
+/// Below this many requests, and below a fiftieth of the limit, no new work is looked for.
+const RESERVE: u64 = 50;
 const VERSION: u32 = 1;
 /// Servers that name a later time are asked again after this all the same; a later time in the file comes
 /// from a clock that was wrong.
@@ -47,7 +49,7 @@ pub struct Record {
     pub wait: Option<Wait>,
     /// By what is counted (`core`, `search`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, RateLimit>,
+    pub limits: BTreeMap<String, KeptLimit>,
     /// By name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, Fact>,
@@ -60,6 +62,9 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     pub until_ms: u64,
+    /// When it was written down.
+    #[serde(default)]
+    pub set_ms: u64,
     pub reason: String,
 }
 
@@ -70,19 +75,34 @@ pub struct RateLimit {
     pub limit: u64,
     /// Requests left of it.
     pub remaining: u64,
-    /// When the next period begins, in milliseconds since the epoch.
+    /// When the next period begins, in milliseconds since the epoch by the server's clock: tells one period from
+    /// another.
     pub reset_ms: u64,
 }
 
 impl RateLimit {
-    /// Whether its period is still running.
-    pub fn holds(&self, now_ms: u64) -> bool {
-        lies_ahead(self.reset_ms, now_ms)
-    }
-
     /// Whether fewer than `requests` are left, and less than a fiftieth.
     pub fn is_below(&self, requests: u64) -> bool {
         self.remaining < requests && self.remaining.saturating_mul(50) < self.limit
+    }
+}
+
+/// A limit, with its end by our clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptLimit {
+    #[serde(flatten)]
+    pub limit: RateLimit,
+    #[serde(default)]
+    pub until_ms: u64,
+    /// When it was written down.
+    #[serde(default)]
+    pub set_ms: u64,
+}
+
+impl KeptLimit {
+    /// Whether its period is still running.
+    pub fn holds(&self, now_ms: u64) -> bool {
+        is_ahead(self.until_ms, self.set_ms, now_ms)
     }
 }
 
@@ -107,7 +127,7 @@ pub struct KeptList {
 /// Something learned.
 #[derive(Debug, Clone)]
 pub enum Change {
-    Limit(String, RateLimit),
+    Limit(String, KeptLimit),
     Wait(Wait),
     /// The wait with this end.
     WaitIsOver(u64),
@@ -119,17 +139,18 @@ pub enum Change {
 }
 
 impl Record {
-    /// Makes one change. What another start learned later stays.
-    pub fn apply(&mut self, change: Change) {
+    /// Makes one change at `now_ms`. What another start learned later stays.
+    pub fn apply(&mut self, change: Change, now_ms: u64) {
+        self.drop_untimely(now_ms);
         match change {
-            Change::Limit(resource, limit) => {
+            Change::Limit(resource, kept) => {
                 // Within a period less and less is left, whatever the order of the answers.
-                let is_older = |known: &RateLimit| {
-                    known.reset_ms > limit.reset_ms
-                        || (known.reset_ms == limit.reset_ms && known.remaining < limit.remaining)
+                let is_older = |KeptLimit { limit: known, .. }: &KeptLimit| {
+                    known.reset_ms > kept.limit.reset_ms
+                        || (known.reset_ms == kept.limit.reset_ms && known.remaining < kept.limit.remaining)
                 };
                 if !self.limits.get(&resource).is_some_and(is_older) {
-                    self.limits.insert(resource, limit);
+                    self.limits.insert(resource, kept);
                 }
             }
             Change::Wait(wait) => {
@@ -156,24 +177,38 @@ impl Record {
         }
     }
 
+    /// Drops waits and limits that are over, and whatever was written down by a clock that was ahead: it would
+    /// hold, and outdo what is learned now, until the clock gets there.
+    fn drop_untimely(&mut self, now_ms: u64) {
+        self.wait = self.wait.take().filter(|wait| is_ahead(wait.until_ms, wait.set_ms, now_ms));
+        self.limits.retain(|_, limit| limit.holds(now_ms));
+        self.facts.retain(|_, fact| fact.at_ms <= now_ms);
+        self.lists.retain(|_, list| list.read_ms <= now_ms);
+    }
+
     /// Notes that it is in use.
     pub fn mark_used(&mut self, now_ms: u64) {
-        if now_ms.saturating_sub(self.used_ms) > USE_IS_MARKED_EVERY_MS {
+        if now_ms.abs_diff(self.used_ms) > USE_IS_MARKED_EVERY_MS {
             self.used_ms = now_ms;
         }
     }
 
     /// Until when nothing may be asked, and why: as the server said it, or because nothing is left.
     pub fn wait(&self, now_ms: u64) -> Option<(u64, String)> {
-        let asked = self.wait.iter().filter(|wait| lies_ahead(wait.until_ms, now_ms));
+        let asked = self.wait.iter().filter(|wait| is_ahead(wait.until_ms, wait.set_ms, now_ms));
         let asked = asked.map(|wait| (wait.until_ms, wait.reason.clone()));
         // Searches are counted apart, by the minute; the client waits for those by itself.
-        let empty = self
-            .limits
-            .iter()
-            .filter(|(resource, limit)| resource.as_str() != "search" && limit.remaining == 0 && limit.holds(now_ms));
-        let empty = empty.map(|(_, limit)| (limit.reset_ms, "the rate limit is used up".to_owned()));
+        let empty = self.limits.iter().filter(|(resource, kept)| {
+            resource.as_str() != "search" && kept.limit.remaining == 0 && kept.holds(now_ms)
+        });
+        let empty = empty.map(|(_, kept)| (kept.until_ms, "the rate limit is used up".to_owned()));
         asked.chain(empty).max_by_key(|(until_ms, _)| *until_ms)
+    }
+
+    /// Until when the last requests are kept for work begun.
+    pub fn reserve_until_ms(&self, now_ms: u64) -> Option<u64> {
+        let low = self.limits.values().filter(|kept| kept.limit.is_below(RESERVE) && kept.holds(now_ms));
+        low.map(|kept| kept.until_ms).max()
     }
 }
 
@@ -199,8 +234,7 @@ impl File {
             record.facts.retain(|_, fact| is_kept(fact.at_ms));
             // A list in use is read whole every hour.
             record.lists.retain(|_, list| is_kept(list.read_ms));
-            record.limits.retain(|_, limit| limit.holds(now_ms));
-            record.wait = record.wait.take().filter(|wait| lies_ahead(wait.until_ms, now_ms));
+            record.drop_untimely(now_ms);
         }
         while self.accounts.len() > MOST_ACCOUNTS {
             let oldest = self.accounts.iter().min_by_key(|(_, record)| record.used_ms).map(|(id, _)| id.clone());
@@ -210,9 +244,10 @@ impl File {
     }
 }
 
-/// Whether a time is one to wait for: not over, and not so far away that a clock must have been wrong.
-fn lies_ahead(at_ms: u64, now_ms: u64) -> bool {
-    now_ms < at_ms && at_ms <= now_ms.saturating_add(LONGEST_WAIT_MS)
+/// Whether a time is one to wait for: not over, not so far away that a clock must have been wrong, and not set
+/// by a clock that was ahead of ours.
+fn is_ahead(at_ms: u64, set_ms: u64, now_ms: u64) -> bool {
+    set_ms <= now_ms && now_ms < at_ms && at_ms <= now_ms.saturating_add(LONGEST_WAIT_MS)
 }
 
 /// Tells one account from another without telling its key: the first half of a SHA-256 of all three.

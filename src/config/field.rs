@@ -10,7 +10,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{McpServer, Secret};
+use super::{McpServer, Secret, credential};
 
 /// A value that can stand behind a key.
 pub(super) trait Field: Sized {
@@ -96,7 +96,10 @@ impl Field for Vec<McpServer> {
     }
 
     fn secrets<'a>(&'a self, found: &mut Vec<&'a str>) {
-        self.iter().for_each(|server| server.secrets(found));
+        for server in self {
+            server.secrets(found);
+            server.command.iter().chain(&server.url).for_each(|text| credential::add_in(text, found));
+        }
     }
 }
 
@@ -112,15 +115,7 @@ impl Field for BTreeMap<String, Secret> {
     }
 
     fn secrets<'a>(&'a self, found: &mut Vec<&'a str>) {
-        const TELLTALES: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTHORIZATION", "COOKIE"];
-        for (name, value) in self {
-            let name = name.to_uppercase();
-            if TELLTALES.iter().any(|telltale| name.contains(telltale)) {
-                // `Bearer <token>`: the token alone must not show up either.
-                found.push(value.expose());
-                found.extend(value.expose().split_whitespace().skip(1).last());
-            }
-        }
+        self.iter().for_each(|(name, value)| credential::add_of(name, value.expose(), found));
     }
 }
 

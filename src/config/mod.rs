@@ -4,6 +4,7 @@
 
 mod check;
 mod choices;
+mod credential;
 mod environment;
 mod field;
 mod nearest;

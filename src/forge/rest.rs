@@ -34,15 +34,16 @@ pub fn patiently<T>(tries: u32, send: impl Fn() -> Result<T>) -> Result<T> {
             Err(error) if error.kind() == Kind::Later && !signal::termination_requested() => error,
             done => return done,
         };
-        let wait_ms = match error.not_before_ms() {
+        let now_ms = clock::now_ms();
+        let wait_ms = match error.not_before_ms().filter(|until_ms| *until_ms > now_ms) {
             Some(until_ms) => {
                 waited += 1;
-                until_ms.saturating_sub(clock::now_ms())
+                until_ms - now_ms
             }
             None => {
                 tried += 1;
                 let backoff = 500 << tried;
-                backoff + clock::now_ms() % (backoff / 4)
+                backoff + now_ms % (backoff / 4)
             }
         };
         if tried > tries || waited > 3 || wait_ms > LONGEST_SLEEP_MS {
@@ -50,6 +51,10 @@ pub fn patiently<T>(tries: u32, send: impl Fn() -> Result<T>) -> Result<T> {
         }
         log::info!("{error:#}; trying again in {wait_ms} ms");
         clock::sleep(Duration::from_millis(wait_ms));
+        // A signal ends the sleep; nobody waits for another answer then.
+        if signal::termination_requested() {
+            return Err(error);
+        }
     }
 }
 
@@ -70,11 +75,26 @@ pub fn write_once<T>(write: impl Fn() -> Result<T>, look: impl Fn() -> Result<Op
             log::info!("{error}, but it took effect");
             return Ok(found);
         }
-        if tried == WRITE_TRIES {
+        if tried == WRITE_TRIES || signal::termination_requested() {
             return Err(error);
         }
         tried += 1;
     }
+}
+
+/// A time of a server's clock by ours, both in milliseconds since the epoch; `header` is that of the answer that
+/// names it.
+pub fn by_our_clock<'a>(at_ms: u64, header: impl Fn(&str) -> Option<&'a str>, now_ms: u64) -> u64 {
+    at_ms.saturating_sub(clock::server_now_ms(header("date"), now_ms)).saturating_add(now_ms)
+}
+
+/// The end that `Retry-After` names, by our clock: seconds, or a date (RFC 9110, section 10.2.3). `None` where it
+/// is over already, which says nothing.
+pub fn retry_after_ms<'a>(header: impl Fn(&str) -> Option<&'a str>, now_ms: u64) -> Option<u64> {
+    let text = header("retry-after")?.trim();
+    let seconds = text.parse::<u64>().ok().map(|seconds| now_ms.saturating_add(seconds.saturating_mul(1000)));
+    let date = || Some(by_our_clock(clock::parse_http_date(text)?, &header, now_ms));
+    seconds.or_else(date).filter(|until_ms| *until_ms > now_ms)
 }
 
 /// The hidden line by which one of our comments is known again, the last of its kind in `body`.

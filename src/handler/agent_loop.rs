@@ -11,6 +11,7 @@ use super::error_limits::ErrorLimits;
 use super::json_protocol::{self, Protocol};
 use super::next_step::{NO_ANSWER, NextStep, cut_text};
 use super::reply::{self, Fate, PreparedCall};
+use super::requirement;
 use super::say::say;
 use crate::chat::{Arguments, Message, Reasoning, Role, ToolCall, estimate_tokens, within_tokens};
 use crate::context::{CompressionSettings, Parking, TaskContext, ToolRecord};
@@ -88,7 +89,7 @@ impl AgentLoop<'_, '_> {
                     if directive != Directive::Continue {
                         return Ok(LoopEnd::Directive(directive));
                     }
-                    if let Some(reason) = self.missing_requirement() {
+                    if let Some(reason) = requirement::missing(self.toolbox)? {
                         return Ok(LoopEnd::Outcome(Outcome::failed(reason)));
                     }
                     let turns = self.context.messages.count_replies();
@@ -113,16 +114,6 @@ impl AgentLoop<'_, '_> {
                 }
             }
         }
-    }
-
-    /// Why the task cannot go on for want of a server of tools, as the reason of its failure.
-    fn missing_requirement(&self) -> Option<String> {
-        let (server, trouble) = self.toolbox.troubles().into_iter().find(|(_, trouble)| trouble.is_fatal)?;
-        let why = trouble.why;
-        Some(format!(
-            "the MCP server `{server}`, which is required here, is not available: {why}; whoever runs the agent can \
-             mend it or set `required: false` in `mcp_servers`"
-        ))
     }
 
     fn last_text(&self) -> &str {

@@ -12,6 +12,7 @@ mod next_step;
 mod opening;
 mod prepare;
 mod reply;
+mod requirement;
 mod say;
 mod task_handler;
 mod workplace;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::agent_loop::{AgentLoop, LoopEnd};
 use super::finish::Finisher;
 use super::json_protocol::Protocol;
-use super::{comment, prepare};
+use super::{comment, prepare, requirement};
 use crate::context::{
     CompressionSettings, Contexts, Hooks, Metadata, OutcomeFile, Parking, Place, TaskContext, TaskDb,
 };
@@ -15,7 +15,7 @@ use crate::control::{Control, Directive};
 use crate::error::{Error, Exit, Kind, Result};
 use crate::ports::{Claim, Forge, Item, ItemState, Llm, TaskQueue};
 use crate::prompts::Prompts;
-use crate::sys::{clock, fault};
+use crate::sys::{clock, fault, signal};
 use crate::task::{Labels, Outcome, OutcomeKind, TaskId, TaskKey};
 use crate::text::{Redactor, without_controls};
 use crate::tools::Toolbox;
@@ -176,7 +176,8 @@ impl TaskHandler<'_> {
     /// When to try again after passing trouble. A known end does not count as one more failure.
     fn count_parking(&self, claim: &Claim, error: &Error, now_ms: u64) -> u64 {
         let dir = self.contexts.running_dir(claim.message.uuid);
-        let known_end_ms = error.not_before_ms();
+        // One that is over already says nothing.
+        let known_end_ms = error.not_before_ms().filter(|until_ms| *until_ms > now_ms);
         let parking = Parking::load(&dir, now_ms);
         if dir.is_dir() {
             // A quota that comes back each hour for a week, and never does, is in vain as well.
@@ -185,7 +186,7 @@ impl TaskHandler<'_> {
                 log::warn!("{error:#}");
             }
         }
-        known_end_ms.map_or_else(|| parking.next_try_ms(now_ms), |until_ms| until_ms.max(now_ms))
+        known_end_ms.unwrap_or_else(|| parking.next_try_ms(now_ms))
     }
 
     fn work(&mut self, queue: &mut dyn TaskQueue, claim: &mut Claim) -> Result<End> {
@@ -306,11 +307,15 @@ impl TaskHandler<'_> {
             Protocol::Native => command_tool,
             Protocol::Json => command_tool.map(|tool| toolbox.slash_name(&tool)),
         };
-        let tools_note = self.tools_note(&toolbox, command_tool.as_deref());
-        self.open_conversation(context, item, &workspace, &tools_note)?;
-        self.tell_inheritance(context)?;
-        if made_again {
-            self.tell_made_again(context, &workspace)?;
+        // The standing orders stay for the whole task, so they do not say what may be otherwise soon.
+        let will_wait = signal::termination_requested() || requirement::missing(&toolbox).is_err();
+        if !will_wait {
+            let tools_note = self.tools_note(&toolbox, command_tool.as_deref());
+            self.open_conversation(context, item, &workspace, &tools_note)?;
+            self.tell_inheritance(context)?;
+            if made_again {
+                self.tell_made_again(context, &workspace)?;
+            }
         }
         let watches = self.settings.stops_when_unassigned && context.metadata.bot_assigned;
         let pause_signal = self.settings.pause_signal.clone();

@@ -5,6 +5,7 @@ use super::quota;
 use crate::error::Error;
 use crate::sys::clock;
 use crate::sys::http::HttpResponse;
+use crate::text::{parse_json, server_sentence};
 
 /// A used-up quota without a known end is not looked at again before this.
 const QUOTA_WAIT_MS: u64 = 3_600_000;
@@ -45,6 +46,11 @@ const OVERFLOW: &[&str] = &[
     "`inputs` tokens + `max_new_tokens` must be",
 ];
 
+/// OpenAI's way of saying that one request alone is more than the tokens of a minute, with status 429: no wait
+/// makes it pass, a shorter request does (seen as `Request too large for gpt-4o … on tokens per min (TPM): Limit
+/// 30000, Requested 31538. The input or output tokens must be reduced`).
+const OVER_A_MINUTE: &[&str] = &["request too large"];
+
 /// Ways of saying that nothing more is paid for, as opposed to "not so fast". Source: OpenAI's guide
 /// "Error codes" (platform.openai.com/docs/guides/error-codes), and what compatible servers say.
 const QUOTA: &[&str] = &[
@@ -77,6 +83,21 @@ const MONEY: &[&str] = &[
     "credit balance is too low",
 ];
 
+/// Values of `error.code` and `error.type` that say the same by themselves: OpenAI's, One API's, LiteLLM's, and
+/// plain ones.
+const QUOTA_CODES: &[&str] = &["quota_exceeded", "budget_exceeded"];
+/// Of these, what a person has to pay for.
+const MONEY_CODES: &[&str] = &[
+    "insufficient_quota",
+    "insufficient_user_quota",
+    "insufficient_credits",
+    "insufficient_balance",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+];
+/// Whole sentences for it without a code, by their beginning: Anthropic's (400) and OpenRouter's (403).
+const QUOTA_SENTENCES: &[&str] = &["your credit balance is too low to access", "key limit exceeded"];
+
 /// Ways of saying that this model, or this server, takes no tools: OpenAI, Azure, Ollama, vLLM, llama.cpp,
 /// OpenRouter, DeepInfra, Groq, Gemini, LiteLLM, Novita.
 const NO_TOOLS: &[&str] = &[
@@ -105,32 +126,51 @@ const NO_TOOLS: &[&str] = &[
 /// Whether a refusal says that no tools are taken. Asked only where tools were sent and no reply has come
 /// yet: later words may be about something else.
 pub fn is_without_tools(status: u16, body: &[u8]) -> bool {
-    matches!(status, 400 | 404 | 405 | 422 | 500 | 501) && says(body, NO_TOOLS)
+    matches!(status, 400 | 404 | 405 | 422 | 500 | 501) && says(&server_sentence(body), NO_TOOLS)
 }
 
-/// Whether a refusal says that the conversation does not fit the model's window (case C13). A rate
-/// limit never does, whatever its words.
+/// Whether a refusal says that the conversation does not fit the model's window (case C13), or what the server
+/// takes in a minute. Any other rate limit never does, whatever its words.
 pub fn is_overflow(status: u16, body: &[u8]) -> bool {
     match status {
-        401..=403 | 429 => false,
+        401..=403 => false,
         413 => true,
-        _ => says(body, OVERFLOW),
+        429 => says(&server_sentence(body), OVER_A_MINUTE),
+        _ => says(&String::from_utf8_lossy(body), OVERFLOW),
     }
 }
 
 /// Whether a 403 is about the content (OpenRouter: openrouter.ai/docs/api-reference/errors).
 pub fn is_moderation(body: &[u8]) -> bool {
-    says(body, &["moderation", "flagged"])
+    says(&String::from_utf8_lossy(body), &["moderation", "flagged"])
 }
 
-/// Whether a refusal says that the quota or the money is used up.
+/// Whether a refusal says that the quota or the money is used up. Prose counts only where the status speaks of
+/// limits: in front of any other, the server may repeat what the request said.
 pub fn is_quota(status: u16, body: &[u8]) -> bool {
-    status == 402 || (matches!(status, 200 | 400 | 403 | 429) && says(body, QUOTA))
+    let sentence = server_sentence(body).to_lowercase();
+    let is_plain = has_code(body, QUOTA_CODES)
+        || has_code(body, MONEY_CODES)
+        || QUOTA_SENTENCES.iter().any(|beginning| sentence.starts_with(beginning));
+    match status {
+        402 => true,
+        429 => !is_overflow(status, body) && (is_plain || says(&sentence, QUOTA)),
+        200 | 400 | 403 => is_plain,
+        _ => false,
+    }
 }
 
-fn says(body: &[u8], spellings: &[&str]) -> bool {
-    let text = String::from_utf8_lossy(body).to_lowercase();
+fn says(text: &str, spellings: &[&str]) -> bool {
+    let text = text.to_lowercase();
     spellings.iter().any(|spelling| text.contains(spelling))
+}
+
+/// Whether `error.code` or `error.type` is one of `words`; Gemini sends its error in a list.
+fn has_code(body: &[u8], words: &[&str]) -> bool {
+    let value = parse_json(body).unwrap_or_default();
+    let error = value.pointer("/0/error").or_else(|| value.get("error")).unwrap_or(&value);
+    let codes = ["code", "type"].iter().filter_map(|name| error.get(name)?.as_str());
+    codes.into_iter().any(|code| words.iter().any(|word| code.eq_ignore_ascii_case(word)))
 }
 
 /// A passing fault, with its end where the server names one.
@@ -155,7 +195,8 @@ pub fn no_answer(response: &HttpResponse, sentence: String) -> Error {
 pub fn quota(response: &HttpResponse, server: &str, words: &str) -> Error {
     let now_ms = clock::now_ms();
     let named_ms = quota::end_ms(|name| response.header(name), Some(&response.body), now_ms);
-    let is_money = response.status == 402 || says(&response.body, MONEY);
+    let body = &response.body;
+    let is_money = response.status == 402 || has_code(body, MONEY_CODES) || says(&server_sentence(body), MONEY);
     let until_ms = match named_ms {
         Some(until_ms) if !is_money => until_ms,
         named_ms => named_ms.unwrap_or(0).max(now_ms + QUOTA_WAIT_MS),

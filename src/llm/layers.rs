@@ -55,14 +55,18 @@ impl<L: Llm> Llm for Retrying<L> {
             let backoff = FIRST_SLEEP * 2u32.pow(tried - 1);
             // A quarter of jitter from the clock: nobody needs good randomness here.
             let jitter = backoff.mul_f64((clock::now_ms() % 256) as f64 / 1024.0);
-            let wait = error
-                .not_before_ms()
-                .map_or(backoff + jitter, |until_ms| Duration::from_millis(until_ms.saturating_sub(clock::now_ms())));
+            let told_ms = error.not_before_ms().map_or(0, |until_ms| until_ms.saturating_sub(clock::now_ms()));
+            // An end that is over already (`Retry-After: 0`) does not mean "as fast as you can".
+            let wait = Duration::from_millis(told_ms).max(backoff + jitter);
             if wait > LONGEST_SLEEP || signal::termination_requested() {
                 return Err(error);
             }
             log::info!("the model did not answer ({error}); trying again in {} ms", wait.as_millis());
             (self.sleep)(wait);
+            // A signal ends the sleep; nobody waits for another answer then.
+            if signal::termination_requested() {
+                return Err(error);
+            }
             tried += 1;
         }
     }

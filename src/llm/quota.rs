@@ -32,8 +32,17 @@ const AT: &[&str] =
 ///
 /// In order: `retry-after-ms` (Azure OpenAI) and `Retry-After`, in seconds or as a date (RFC 9110, section
 /// 10.2.3); fields of the body; its prose; the resets of those counters that are used up. A reset says when
-/// a counter is full again, which is later than when it lets one request through, so it comes last.
+/// a counter is full again, which is later than when it lets one request through, so it comes last. An end that
+/// is over already says nothing. Points in time are those of the server's clock, which its `Date` shows.
 pub fn end_ms<'a>(header: impl Fn(&str) -> Option<&'a str>, body: Option<&[u8]>, now_ms: u64) -> Option<u64> {
+    let there_ms = clock::server_now_ms(header("date"), now_ms);
+    let until_ms = end_there_ms(header, body, there_ms)?;
+    Some(now_ms.saturating_add((until_ms - there_ms).min(LONGEST_WAIT_MS)))
+}
+
+/// The same by the server's clock, which shows `now_ms`.
+fn end_there_ms<'a>(header: impl Fn(&str) -> Option<&'a str>, body: Option<&[u8]>, now_ms: u64) -> Option<u64> {
+    let is_ahead = |at_ms: &u64| *at_ms > now_ms;
     let after = |factor: f64| {
         move |text: &str| {
             let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
@@ -48,10 +57,10 @@ pub fn end_ms<'a>(header: impl Fn(&str) -> Option<&'a str>, body: Option<&[u8]>,
     let told = || {
         let body = body?;
         let fields = parse_json(body).ok().and_then(|value| in_fields(&value, now_ms));
-        fields.or_else(|| in_prose(&server_sentence(body), now_ms))
+        fields.filter(is_ahead).or_else(|| in_prose(&server_sentence(body), now_ms).filter(is_ahead))
     };
-    let found = exact().or_else(usual).or_else(told).or_else(|| in_counters(&header, now_ms));
-    found.map(|until_ms| until_ms.min(now_ms.saturating_add(LONGEST_WAIT_MS)))
+    let named = exact().filter(is_ahead).or_else(|| usual().filter(is_ahead)).or_else(told);
+    named.or_else(|| in_counters(&header, now_ms))
 }
 
 /// Gemini's `RetryInfo` (`google.rpc.RetryInfo`: `retryDelay: "34s"`), OpenRouter's

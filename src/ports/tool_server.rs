@@ -30,8 +30,12 @@ pub trait ToolServer {
 /// Why a server of tools is not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// The reason, without a final period.
+    /// The reason for everybody, without a final period.
     pub why: String,
+    /// The reason for the operator: with what the server said, which may hold what is nobody's business.
+    pub explained: String,
+    /// It may be over later without anybody mending anything.
+    pub may_pass: bool,
     /// The task cannot do without it.
     pub is_fatal: bool,
 }

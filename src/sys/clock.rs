@@ -44,6 +44,14 @@ pub fn parse_http_date(text: &str) -> Option<u64> {
     DateTime::parse_from_rfc2822(text.trim()).ok().and_then(|at| u64::try_from(at.timestamp_millis()).ok())
 }
 
+/// What a server's clock showed when an answer came at `now_ms`: the `Date` of the answer, where it gives one.
+/// That has whole seconds and was on its way, so clocks within two seconds are taken to agree.
+pub fn server_now_ms(date: Option<&str>, now_ms: u64) -> u64 {
+    const AGREE_WITHIN_MS: u64 = 2000;
+    let there_ms = date.and_then(parse_http_date).unwrap_or(now_ms);
+    if there_ms.abs_diff(now_ms) <= AGREE_WITHIN_MS { now_ms } else { there_ms }
+}
+
 /// Sleeps, or until a signal asks us to end.
 pub fn sleep(duration: Duration) {
     const SLICE: Duration = Duration::from_millis(200);

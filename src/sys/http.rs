@@ -3,6 +3,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -12,11 +13,14 @@ use ureq::http;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::proxy::{self, NamedProxy};
+use super::signal;
 use crate::error::{Context, Error, Kind, Result};
 
 /// A server that does not accept a connection within this time is taken for unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const OWN_CERTIFICATE: &str = "a certificate of your own goes into ca_file";
+/// How often a client looks whether we were asked to end, where it does.
+const SIGNAL_LOOK: Duration = Duration::from_millis(200);
 /// Redirects followed within one host.
 const MOST_REDIRECTS: usize = 5;
 
@@ -35,6 +39,8 @@ pub struct HttpClient {
     agent: ureq::Agent,
     timeout: Option<Duration>,
     proxy: Option<NamedProxy>,
+    /// Its end tells the one who looks for signals that there is no more to do.
+    _watched: Option<Sender<()>>,
 }
 
 /// One request.
@@ -146,14 +152,40 @@ impl HttpClient {
             let roots = RootCerts::new_with_certs(&certificates(settings.ca_file)?);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
-        Ok(Self { agent: config.build().new_agent(), timeout: settings.timeout, proxy })
+        Ok(Self { agent: config.build().new_agent(), timeout: settings.timeout, proxy, _watched: None })
+    }
+
+    /// The same client, whose requests all fail once a signal has asked us to end, also those that wait in the
+    /// middle of an answer. Only a name being looked up or a connection being made is waited for.
+    ///
+    /// # Errors
+    /// `Kind::Host` when there can be no thread that looks.
+    pub fn ended_by_signals(mut self) -> Result<Self> {
+        let (watched, dropped) = channel();
+        let agent = self.agent.clone();
+        let look = move || {
+            while dropped.recv_timeout(SIGNAL_LOOK) == Err(RecvTimeoutError::Timeout) {
+                if signal::termination_requested() {
+                    return agent.shutdown();
+                }
+            }
+        };
+        // A read goes on after a signal, so this cannot be noticed where it is waited for.
+        std::thread::Builder::new().spawn(look).context(Kind::Host, || "cannot start a thread".into())?;
+        self._watched = Some(watched);
+        Ok(self)
     }
 
     /// The same client and its connections, with at most `limit` for one whole call.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         let timeout = self.timeout.map_or(limit, |timeout| timeout.min(limit));
-        Self { agent: self.agent.clone(), timeout: Some(timeout), proxy: self.proxy.clone() }
+        Self {
+            agent: self.agent.clone(),
+            timeout: Some(timeout),
+            proxy: self.proxy.clone(),
+            _watched: self._watched.clone(),
+        }
     }
 
     /// Sends a request and reads the whole answer. Redirects within the host are followed with the

@@ -65,9 +65,9 @@ impl Lines {
         Some(line)
     }
 
-    /// Whether so much waits to be taken that no more should be read.
+    /// Whether so much waits to be taken that no more should be read. Empty lines take memory as well.
     pub(super) fn is_full(&self) -> bool {
-        self.complete_bytes >= self.limit_bytes
+        self.complete_bytes + self.complete.len() * size_of::<Line>() >= self.limit_bytes
     }
 
     fn complete(&mut self, is_cut: bool) {

@@ -57,12 +57,59 @@ fn waits_of_an_absurd_length_are_cut_and_those_of_a_wrong_clock_ignored() {
     let mut file = written(dir.path());
     for account in file["accounts"].as_object_mut().unwrap().values_mut() {
         account["wait"]["until_ms"] = json!(4_102_444_800_000_u64);
-        account["limits"] = json!({ "core": { "limit": 5000, "remaining": 0, "reset_ms": 4_102_444_800_000_u64 } });
+        account["limits"] = json!({ "core": { "limit": 5000, "remaining": 0, "reset_ms": 7,
+                                               "until_ms": 4_102_444_800_000_u64 } });
     }
     std::fs::write(dir.path().join("budget.json"), file.to_string()).unwrap();
     assert_eq!(afresh(dir.path()).wait(), None, "as it was saved in 2099");
     afresh(dir.path()).must_wait(clock::now_ms() + 1000 * 60, "really");
     assert_eq!(afresh(dir.path()).wait().unwrap().reason, "really");
+}
+
+#[test]
+fn what_was_written_while_the_clock_was_ahead_neither_holds_nor_outdoes_what_is_learned_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let now_ms = clock::now_ms();
+    let empty = RateLimit { limit: 5000, remaining: 0, reset_ms: 7 };
+    let budget = Budget::open(dir.path());
+    account(&budget).must_wait(now_ms + HOUR_MS, "before");
+    account(&budget).note_limit("core", empty, now_ms + HOUR_MS);
+    account(&budget).keep_list("l", list(now_ms, "before"));
+    budget.save_with_lists();
+    assert!(afresh(dir.path()).wait().is_some());
+    // The clock was ten hours ahead, and is set back.
+    let mut file = written(dir.path());
+    for account in file["accounts"].as_object_mut().unwrap().values_mut() {
+        for kept in ["/wait", "/limits/core"] {
+            let kept = account.pointer_mut(kept).unwrap();
+            for name in ["set_ms", "until_ms"] {
+                kept[name] = json!(kept[name].as_u64().unwrap() + 10 * HOUR_MS);
+            }
+        }
+        account["lists"]["l"]["read_ms"] = json!(now_ms + 10 * HOUR_MS);
+        account["used_ms"] = json!(now_ms + 30 * HOUR_MS);
+    }
+    std::fs::write(dir.path().join("budget.json"), file.to_string()).unwrap();
+    assert_eq!(known_waits(dir.path()), []);
+    let budget = Budget::open(dir.path());
+    let next = account(&budget);
+    assert_eq!((next.wait(), next.reserve_until_ms(), next.list("l")), (None, None, None));
+    // What is learned now is shorter, and counts, here and at the next start.
+    next.note_limit("core", empty, now_ms + HOUR_MS / 2);
+    next.keep_list("l", list(now_ms, "now"));
+    budget.save_with_lists();
+    for account in [&next, &afresh(dir.path())] {
+        assert_eq!(account.wait().map(|wait| wait.until_ms), Some(now_ms + HOUR_MS / 2));
+        assert_eq!(account.list("l"), Some(list(now_ms, "now")));
+    }
+    next.must_wait(now_ms + HOUR_MS, "now");
+    for account in [&next, &afresh(dir.path())] {
+        assert_eq!(account.wait().unwrap().reason, "now");
+    }
+    let file = written(dir.path());
+    assert!(
+        file["accounts"].as_object().unwrap().values().next().unwrap()["used_ms"].as_u64() <= Some(clock::now_ms())
+    );
 }
 
 #[test]
@@ -82,14 +129,14 @@ fn a_used_up_limit_is_a_wait_and_a_small_rest_is_kept_for_work_begun() {
     for (limit, remaining, reset_ms, waits, is_reserved) in cases {
         let budget = Budget::kept_nowhere();
         let account = account(&budget);
-        account.note_limit("core", RateLimit { limit, remaining, reset_ms });
+        account.note_limit("core", RateLimit { limit, remaining, reset_ms: 7 }, reset_ms);
         let what = format!("{remaining} of {limit}");
         assert_eq!(account.wait().map(|wait| wait.until_ms), waits.then_some(reset_ms), "{what}");
         assert_eq!(account.reserve_until_ms(), is_reserved.then_some(reset_ms), "{what}");
     }
     let budget = Budget::kept_nowhere();
     let account = account(&budget);
-    account.note_limit("search", RateLimit { limit: 30, remaining: 0, reset_ms });
+    account.note_limit("search", RateLimit { limit: 30, remaining: 0, reset_ms: 7 }, reset_ms);
     assert_eq!(account.wait(), None, "searches are counted apart");
 }
 
@@ -158,7 +205,7 @@ fn what_is_old_is_not_used_and_in_the_end_dropped() {
     let file = written(dir.path());
     let record = file["accounts"].as_object().unwrap().values().next().unwrap().clone();
     let names: Vec<&String> = record["lists"].as_object().unwrap().keys().collect();
-    assert_eq!(names, ["new", "of tomorrow", "old"]);
+    assert_eq!(names, ["new", "old"]);
     // Accounts too, when nobody used them for a month, or when there are too many.
     let mut file = file;
     for number in 0..30 {
@@ -207,13 +254,14 @@ fn the_file_is_private_and_holds_no_key() {
 #[test]
 fn an_idle_start_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let limit = RateLimit { limit: 5000, remaining: 4000, reset_ms: clock::now_ms() + HOUR_MS };
+    let until_ms = clock::now_ms() + HOUR_MS;
+    let limit = RateLimit { limit: 5000, remaining: 4000, reset_ms: 7 };
     let budget = Budget::open(dir.path());
-    account(&budget).note_limit("core", limit);
+    account(&budget).note_limit("core", limit, until_ms);
     budget.save();
     std::fs::remove_file(dir.path().join("budget.lock")).unwrap();
     let budget = Budget::open(dir.path());
-    account(&budget).note_limit("core", limit);
+    account(&budget).note_limit("core", limit, until_ms + 250);
     account(&budget).may_go_on();
     budget.save_with_lists();
     assert!(!dir.path().join("budget.lock").exists(), "the file was not even locked");
@@ -233,7 +281,8 @@ fn property_many_starts_at_once_lose_nothing_of_each_other() {
                     shared.keep_list(&format!("list {worker} {round}"), list(now_ms, "a"));
                     shared.note_limit(
                         "core",
-                        RateLimit { limit: 5000, remaining: 5000 - worker * 10 - round, reset_ms: now_ms + HOUR_MS },
+                        RateLimit { limit: 5000, remaining: 5000 - worker * 10 - round, reset_ms: 7 },
+                        now_ms + HOUR_MS,
                     );
                     shared.keep_fact(&format!("fact {worker}"), &round);
                     if round == worker {

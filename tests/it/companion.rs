@@ -69,3 +69,14 @@ fn a_child_that_does_not_read_costs_no_more_than_the_deadline() {
     let large = vec![b'x'; 1 << 20];
     assert_eq!(child.write_line(&large, Instant::now() + Duration::from_millis(100)), Err(NoLine::TimedOut));
 }
+
+#[test]
+fn empty_lines_that_nobody_takes_do_not_fill_the_memory() {
+    let mut child = start("head -c 3000000 /dev/zero | tr '\\0' '\\n'; sleep 600", 1 << 20);
+    // More than a pipe holds, for a child that does not read: we serve its pipes and take nothing.
+    let soon = Instant::now() + Duration::from_secs(2);
+    assert_eq!(child.write_line(&vec![b'x'; 1 << 20], soon), Err(NoLine::TimedOut));
+    let waiting = std::iter::from_fn(|| child.read_line(soon).ok()).count();
+    // An entry of the list is larger than the line it stands for; one read more may come on top.
+    assert!((1..200_000).contains(&waiting), "{waiting} lines");
+}

@@ -105,6 +105,13 @@ fn c13_a_server_with_a_smaller_window_than_configured() {
         Answer::raw(413, "<html>Payload too large</html>"),
         Answer::json(400, &json!({ "error": "the request exceeds the available context size" })),
         Answer::json(500, &json!({ "error": { "message": "no user query found in messages" } })),
+        // OpenAI's limit of tokens per minute, smaller than one request.
+        Answer::json(
+            429,
+            &json!({ "error": { "message": "Request too large for gpt-4o on tokens per min (TPM): Limit 6000, \
+                    Requested 7210. The input or output tokens must be reduced in order to run successfully.",
+                    "type": "tokens", "code": "rate_limit_exceeded" } }),
+        ),
     ] {
         let fake = FakeModel::playing(&long_task(12));
         fake.set_summaries([notes()]);

@@ -696,6 +696,35 @@ fn secrets_are_listed_and_never_shown() {
     assert!(shown.contains("[secret]"));
 }
 
+#[test]
+fn secrets_of_mcp_servers_are_known_by_name_looks_and_place() {
+    let yaml = "mcp_servers:
+- mcp_server_name: a
+  command: [mcp-remote, 'https://user:pa55-word@db.example/x?mode=ro', 'postgres://tom:hunter2-h2@db/x', '--level=3']
+  env: {DB_PASS: no-digits-here, PLACE: a1b2c3d4e5f6, DB: 'redis://:open-sesame@r', NODE_ENV: production, TOOLS: 'repos,issues',
+    MODEL: gpt-4o-mini, HOME: /srv/a1b2c3d4e5, REGION: us-east-1, PORT: \"123456789\", DEBUG: \"true\", API: 'https://api.example.com/v1'}
+- mcp_server_name: b
+  url: 'https://b.example/mcp?api_key=in-the-url&site=x9y8z7w6v5&page=overview#frag'
+  headers: {X-Place: q1w2e3r4t5, Accept-Language: en-GB, X-Toolsets: everything}";
+    let config = read(yaml).unwrap();
+    let mut secrets = config.secrets();
+    secrets.sort_unstable();
+    let known = [
+        ":open-sesame",
+        "a1b2c3d4e5f6",
+        "hunter2-h2",
+        "in-the-url",
+        "no-digits-here",
+        "open-sesame",
+        "pa55-word",
+        "q1w2e3r4t5",
+        "tom:hunter2-h2",
+        "user:pa55-word",
+        "x9y8z7w6v5",
+    ];
+    assert_eq!(secrets, known);
+}
+
 // Not built yet.
 
 #[test]

@@ -4,11 +4,11 @@ use coding_agent::budget::Budget;
 use coding_agent::ports::Forge;
 use serde_json::Value;
 
-use crate::support::Cassette;
 use crate::support::fake_forge::wire::Reply;
 use crate::support::fake_github::fixture::adapter_of;
 use crate::support::fake_github::{FakeGithub, Fault, Issue};
 use crate::support::github_job::{Job, REPO, fixing, seconds_from_now};
+use crate::support::{Cassette, eventually};
 
 /// A job without an issue that asks for work.
 fn idle() -> Job {
@@ -178,7 +178,11 @@ fn the_last_requests_are_left_for_work_begun() {
     assert_eq!(asked(&job), []);
     assert_eq!(job.labels(), ["coding agent done"]);
     assert_eq!(job.fake.labels(REPO, second), ["coding agent"], "not looked for");
-    assert!(job.world.read("logs/agent.log").contains("few requests are left, and work begun needs them"));
+    let why = "few requests are left, and work begun needs them";
+    assert!(job.world.read("logs/agent.log").contains(why));
+    let status = job.world.run(&["status"]).expect(0).stdout;
+    let line = format!("Limit: nothing new is looked for at `{}` before ", job.fake.api_url());
+    assert!(status.lines().any(|found| found.starts_with(&line) && found.ends_with(why)), "{status}");
 }
 
 #[test]
@@ -285,4 +289,104 @@ fn producers_and_consumers_share_the_budget() {
     job.fake.clear_log();
     job.world.run(&["--mode", "producer"]).expect(0);
     assert_eq!(asked(&job), [conditional("/repos/acme/widgets/issues")]);
+}
+
+#[test]
+fn a_refusal_to_say_whose_token_it_is_is_not_remembered() {
+    for (status, name, is_kept) in [
+        (403, None, false),
+        (404, None, false),
+        (404, Some("coding-agent-bot"), false),
+        (403, Some("coding-agent-bot"), true),
+    ] {
+        let mut job = idle();
+        if let Some(name) = name {
+            job.world.set_env("GITHUB_BOT_NAME", name);
+        }
+        job.fake.fail_next("GET /user", Fault::Status(status));
+        let what = format!("{status} with the name {name:?}");
+        let ended = job.world.run(&["--mode", "producer"]).expect(if name.is_some() { 0 } else { 78 });
+        assert_eq!(ended.stderr.contains("does not say whose token this is"), name.is_none(), "{what}: {ended:?}");
+        job.fake.clear_log();
+        job.world.run(&["--mode", "producer"]).expect(0);
+        let is_asked = asked(&job).iter().any(|(line, ..)| line == "GET /user");
+        assert_eq!(is_asked, !is_kept, "{what}: {:?}", asked(&job));
+    }
+}
+
+/// A refusal with these headers, before those that the fake adds itself.
+fn refusal(status: u16, headers: &[(&str, String)]) -> Fault {
+    let reply = Reply::json(status, &serde_json::json!({ "message": "no" }));
+    Fault::Answer(headers.iter().fold(reply, |reply, (name, value)| reply.with(name, value.clone())))
+}
+
+/// End of the one known wait, in seconds from now.
+fn wait_seconds(job: &Job) -> i64 {
+    let report: Value = serde_json::from_str(&job.world.run(&["status", "--json"]).expect(0).stdout).unwrap();
+    let until = report["waits"][0]["until"].as_str().unwrap_or_else(|| panic!("{report}"));
+    chrono::DateTime::parse_from_rfc3339(until).unwrap().timestamp() - chrono::Utc::now().timestamp()
+}
+
+#[test]
+fn a_reset_is_that_of_the_servers_clock() {
+    // GitHub's clock is two hours behind ours, and two hours ahead.
+    for difference in [-7200, 7200] {
+        let job = idle();
+        let there = chrono::Utc::now() + chrono::TimeDelta::seconds(difference);
+        let headers = [
+            ("date", there.format("%a, %d %b %Y %H:%M:%S GMT").to_string()),
+            ("x-ratelimit-limit", "5000".to_owned()),
+            ("x-ratelimit-remaining", "0".to_owned()),
+            ("x-ratelimit-reset", (there.timestamp() + 1800).to_string()),
+        ];
+        job.fake.fail_next("GET */issues", refusal(403, &headers));
+        job.world.run(&["--mode", "producer"]).expect(75);
+        let wait = wait_seconds(&job);
+        assert!((1700..=1802).contains(&wait), "{difference}: {wait}");
+        let file = budget(&job);
+        let account = file["accounts"].as_object().unwrap().values().next().unwrap();
+        let (limit, wait) = (&account["limits"]["core"], &account["wait"]);
+        let apart = limit["until_ms"].as_u64().unwrap().abs_diff(wait["until_ms"].as_u64().unwrap());
+        assert!(apart < 60_000, "the limit ends when the wait does: {file}");
+    }
+}
+
+#[test]
+fn an_end_that_is_over_is_waited_for_like_an_unknown_one() {
+    let past = || seconds_from_now(0) - 100;
+    let cases = [
+        (403, vec![("retry-after", "0".to_owned())]),
+        (429, vec![("retry-after", "Sat, 01 Jan 2000 00:00:00 GMT".to_owned())]),
+        (403, vec![("x-ratelimit-remaining", "0".to_owned()), ("x-ratelimit-reset", past().to_string())]),
+    ];
+    for (status, headers) in cases {
+        let job = idle();
+        job.fake.fail_always("GET */issues", refusal(status, &headers));
+        let ended = job.world.run(&["--mode", "producer"]).expect(75);
+        assert!(ended.stderr.contains("rate limit is used up until"), "{headers:?}: {ended:?}");
+        let wait = wait_seconds(&job);
+        assert!((40..=61).contains(&wait), "{headers:?}: {wait}");
+        let log = job.world.read("logs/agent.log");
+        let waits: Vec<u64> = log
+            .lines()
+            .filter_map(|line| line.split_once("trying again in ")?.1.split_once(" ms")?.0.parse().ok())
+            .collect();
+        assert!(!waits.is_empty() && waits.iter().all(|wait| *wait > 50_000), "{headers:?}: {waits:?}");
+    }
+}
+
+#[test]
+fn sigterm_during_a_wait_sends_no_other_request() {
+    let job = idle();
+    job.world.run(&["--mode", "producer"]).expect(0);
+    job.fake.fail_always("GET */issues", refusal(429, &[("retry-after", "55".to_owned())]));
+    job.fake.clear_log();
+    // Waits in earnest, for longer than any test: only the signal ends it.
+    let child = job.world.command(&["--mode", "producer"]).env_remove("CODING_AGENT_FAULT_NO_SLEEP").spawn().unwrap();
+    let is_waiting = || job.world.read("logs/agent.log").contains("trying again in");
+    eventually(|| is_waiting().then_some(()));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(75), "{ended:?}");
+    assert_eq!(asked(&job).len(), 1, "{:?}", asked(&job));
 }

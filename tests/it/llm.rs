@@ -240,13 +240,21 @@ fn retrying_waits_as_long_as_the_server_says_when_that_is_short() {
     for (wait, most) in slept.iter().zip([5_000, 59_000]) {
         assert!(wait.as_millis() <= most && wait.as_millis() > most - 2_000, "{slept:?}");
     }
-    // Already over: at once.
-    let (_, asked, slept) = retried([Err(Error::later("limit").until(1)), Ok(good())]);
-    assert_eq!((asked, slept), (2, vec![Duration::ZERO]));
     // Long: no wait at all, the task is put off until then.
     let until_ms = clock::now_ms() + 3_600_000;
     let (done, asked, slept) = retried([Err(Error::later("limit").until(until_ms))]);
     assert_eq!((done.unwrap_err().not_before_ms(), asked, slept), (Some(until_ms), 1, vec![]));
+}
+
+#[test]
+fn retrying_backs_off_where_the_named_end_is_over() {
+    let over = |until_ms: u64| Err(Error::later("limit").until(until_ms));
+    let (done, asked, slept) = retried([over(1), over(clock::now_ms()), Ok(good())]);
+    assert_eq!((done.unwrap(), asked, slept.len()), (good(), 3, 2));
+    for (wait, least) in slept.iter().zip([1000, 2000]) {
+        let least = Duration::from_millis(least);
+        assert!((least..=least.mul_f64(1.25)).contains(wait), "{slept:?}");
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn text(came: &[Value]) -> &str {
 
 fn ended(lost: Result<Vec<Value>, Lost>) -> String {
     match lost {
-        Err(Lost::Ended { how }) => how,
+        Err(Lost::Ended(end)) => end.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -307,14 +307,14 @@ fn statuses_are_told_by_what_a_person_can_do() {
         (
             401,
             json!({ "error": "invalid_token" }),
-            "wants other credentials (401): invalid_token; mcp_servers[].headers",
+            "wants other credentials (401); mcp_servers[].headers sends them; it said: invalid_token",
         ),
-        (403, json!({ "error": "no" }), "does not let us in (403): no; look at mcp_servers[].headers"),
+        (403, json!({ "error": "no" }), "does not let us in (403); look at mcp_servers[].headers; it said: no"),
         (404, Value::Null, "has no MCP server at that path (404)"),
         (405, Value::Null, "does not speak MCP over streamable HTTP at that path (405)"),
-        (400, error(&Value::Null, "Unsupported thing."), "refuses the handshake (400): Unsupported thing"),
+        (400, error(&Value::Null, "Unsupported thing."), "refuses the handshake (400); it said: Unsupported thing"),
         (500, Value::Null, "refuses the handshake (500)"),
-        (503, json!("starting"), "is not there at the moment (503): starting"),
+        (503, json!("starting"), "is not there at the moment (503); it said: starting"),
         (304, Value::Null, "answers with a redirect that leads nowhere (304)"),
     ];
     for (status, body, said) in refusals {
@@ -389,7 +389,7 @@ fn c41_a_forgotten_session_is_told_apart_from_a_refused_message() {
         mcp.forget_sessions();
         mcp.answer_forgotten(Answer::json(status, &error(&Value::Null, said)));
         let how = ended(line.call("look"));
-        let named = format!("does not take the session `s2` ({status}): {}", said.trim_end_matches('.'));
+        let named = format!("does not take the session `s2` ({status}); it said: {}", said.trim_end_matches('.'));
         assert!(how.contains(&named), "{how}");
     }
 }

@@ -34,8 +34,9 @@ fn script(text: &str, start_timeout: Duration) -> (McpServer, uuid::Uuid) {
     (start_program(program, start_timeout, LONG), task)
 }
 
+/// Why the server cannot be used, as the operator is told.
 fn trouble(server: &McpServer) -> String {
-    server.trouble().expect("it should not be usable").why
+    server.trouble().expect("it should not be usable").explained
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn c37_a_server_that_exits_at_its_start_says_why() {
     let (server, _) = script("echo 'usage: server DIR'; exit 2", LONG);
     assert_eq!(trouble(&server), "it ended with exit code 2; it said: usage: server DIR");
     let (server, _) = script("kill -9 $$", LONG);
-    assert_eq!(trouble(&server), "it was killed by signal 9 and said nothing");
+    assert_eq!(trouble(&server), "it was killed by signal 9");
     let (server, _) = script("exec /nonexistent/server", LONG);
     assert!(trouble(&server).contains("exit code 127"), "{}", trouble(&server));
 }
@@ -97,7 +98,7 @@ fn c37_the_end_of_a_server_is_seen_though_a_child_of_it_holds_the_pipe() {
     assert_none_left(task);
     // And that it hears and says nothing any more, though it runs.
     let (server, task) = script("exec >&- 2>&-; sleep 600", LONG);
-    assert_eq!(trouble(&server), "it closed its output and said nothing");
+    assert_eq!(trouble(&server), "it closed its output");
     assert_none_left(task);
 }
 

@@ -22,9 +22,9 @@ fn names(server: &McpServer) -> Vec<String> {
     server.tools().into_iter().map(|tool| tool.wire_name).collect()
 }
 
-/// Why the server cannot be used.
+/// Why the server cannot be used, as the operator is told.
 fn trouble(server: &McpServer) -> String {
-    server.trouble().expect("it should not be usable").why
+    server.trouble().expect("it should not be usable").explained
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn c37_a_server_that_dies_in_a_call_is_started_again_once() {
     let mut server = fake.start();
     let first = call(&mut server, "work", json!({}));
     assert!(first.is_error);
-    let told = "it ended with exit code 3; it said: Traceback: / in work / out of luck. The call was not repeated: it may \
+    let told = "it ended with exit code 3. The call was not repeated: it may \
                 have taken effect. It is started again for the next call.";
     assert!(first.text.ends_with(told), "{}", first.text);
     assert_eq!((server.trouble(), fake.starts().len()), (None, 1));
@@ -236,9 +236,21 @@ fn c37_a_server_that_dies_in_a_call_is_started_again_once() {
         third.text
     );
     assert_eq!(fake.starts().len(), 2);
-    assert!(trouble(&server).contains("out of luck"));
+    assert!(trouble(&server).contains("it said: Traceback: / in work / out of luck"), "{}", trouble(&server));
     let calls = fake.methods().iter().filter(|method| *method == "tools/call").count();
     assert_eq!(calls, 2, "no call was repeated");
+}
+
+#[test]
+fn c37_two_ends_with_a_good_call_between_are_not_two_in_a_row() {
+    // Each start plays the script anew: the second call of each ends it.
+    let fake = FakeMcp::with_calls(json!([{}, { "exits": 3 }]));
+    let mut server = fake.start();
+    for starts in 1..4 {
+        assert!(!call(&mut server, "work", json!({})).is_error);
+        assert!(call(&mut server, "work", json!({})).text.contains("started again for the next call"));
+        assert_eq!((server.trouble(), fake.starts().len()), (None, starts));
+    }
 }
 
 #[test]

@@ -116,15 +116,17 @@ fn c37_a_server_that_does_not_start_is_told_and_the_task_goes_on() {
     let ended = world.run(&[]).expect(0);
     assert!(ended.stderr.contains("MCP server `docs` did not start: it ended with exit code 1"), "{ended:?}");
     let orders = system(&world);
-    assert!(
-        orders.contains("The MCP server `docs` is not available") && orders.contains("no `token` @bob"),
-        "{orders}"
-    );
+    let missing = "The MCP server `docs` is not available, so its tools are missing (it ended with exit code 1). Go on";
+    assert!(orders.contains(missing), "{orders}");
     let result = results(&world).remove(0);
     assert!(result.contains("There is no tool `docs_work`. The server `docs` is not available: it ended"), "{result}");
     let comment = world.comments("fix");
-    let fact = "- The MCP server `docs` was not available: ``it ended with exit code 1; it said: no `token` @bob``.";
+    let fact = "- The MCP server `docs` was not available: `it ended with exit code 1`.";
     assert!(comment.contains(fact), "{comment}");
+    // What it said last may hold anything: it is the operator's.
+    let told = [&orders, &result, &comment];
+    assert!(told.into_iter().all(|text| !text.contains("@bob")), "{told:?}");
+    assert!(world.read("logs/agent.log").contains("it said: no `token` @bob"), "the log has it");
     assert_eq!(world.file_on("coding-agent/issue-fix", "a"), "a");
     assert_nothing_runs(&world);
 }

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::support::{Answer, Authority, FakeModel, FakeProxy, KEY, MODEL, World, call, finish, reply};
+use crate::support::{Answer, Authority, FakeModel, FakeProxy, KEY, MODEL, World, call, eventually, finish, reply};
 
 const DONE: &[&str] = &["coding agent done"];
 
@@ -326,4 +326,19 @@ fn a_server_without_tls_behind_an_https_address_is_told_as_that() {
     assert!(ended.stderr.contains("it speaks no TLS"), "{ended:?}");
     assert!(ended.stderr.contains("hint: where the server has no TLS, write http:// in its address"), "{ended:?}");
     assert_unspent(&world);
+}
+
+#[test]
+fn sigterm_during_a_back_off_sends_no_other_request() {
+    let fake = FakeModel::new([Answer::json(429, &json!({ "error": "busy" })).header("retry-after", "55")]);
+    let world = fake.world();
+    // Waits in earnest, for longer than any test: only the signal ends it.
+    let child = world.command(&[]).env_remove("CODING_AGENT_FAULT_NO_SLEEP").spawn().unwrap();
+    let log = world.path("logs/agent.log");
+    let is_waiting = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("trying again in"));
+    eventually(|| is_waiting().then_some(()));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(75), "{ended:?}");
+    assert_eq!(fake.chats().len(), 1);
 }

@@ -224,3 +224,67 @@ fn c13_spellings_of_overflow() {
     assert!(is_quota(402, b"") && is_quota(429, b"Rate limit reached: requests per day (RPD)"));
     assert!(!is_quota(429, b"Rate limit reached: tokens per min (TPM)") && !is_quota(503, b"quota exceeded"));
 }
+
+#[test]
+fn a_refusal_that_repeats_the_request_is_no_quota() {
+    let issue =
+        "allow at most 5 requests per day, a daily limit; insufficient_quota; quota exceeded; insufficient credits";
+    let echoes = [
+        json!({ "error": { "message": format!("Invalid 'messages[1].content': {issue}"), "code": null } }),
+        json!({ "error": { "message": "bad", "type": "invalid_request_error", "param": issue, "code": 400 } }),
+        json!({ "detail": [{ "msg": "bad", "input": issue }], "code": { "insufficient_quota": 1 } }),
+        json!(format!("bad request: {issue}. Your credit balance is too low to access the Anthropic API")),
+    ];
+    for body in echoes {
+        for status in [200, 400, 403] {
+            assert!(!is_quota(status, body.to_string().as_bytes()), "{status} {body}");
+        }
+        let fake = FakeModel::new([Answer::json(400, &body).at_once()]);
+        let world = fake.world();
+        world.run(&[]).expect(1);
+        assert!(!world.path("spool/budget.json").exists(), "nobody else waits for it: {body}");
+    }
+    // Outside the sentence too, where prose counts.
+    let beside = json!({ "error": { "message": "slow down", "input": issue } }).to_string();
+    assert!(!is_quota(429, beside.as_bytes()));
+    let told = [
+        json!({ "error": { "code": "insufficient_quota", "message": "no" } }),
+        json!({ "error": { "type": "insufficient_quota" } }),
+        json!([{ "error": { "code": "Billing_Hard_Limit_Reached" } }]),
+        json!({ "error": { "message": "user quota is not enough", "code": "insufficient_user_quota" } }),
+        json!({ "error": { "message": "Budget has been exceeded!", "type": "budget_exceeded", "code": "400" } }),
+        json!({ "type": "error", "error": { "type": "invalid_request_error",
+                "message": "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing." } }),
+        json!({ "error": { "message": "Key limit exceeded (daily limit). Manage it in your settings", "code": 403 } }),
+    ];
+    for body in told {
+        for status in [400, 403, 429] {
+            assert!(is_quota(status, body.to_string().as_bytes()), "{status} {body}");
+        }
+    }
+}
+
+#[test]
+fn a_request_too_large_for_a_minute_is_an_overflow_not_a_wait() {
+    let body = json!({ "error": {
+        "message": "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Requested \
+                    41210. The input or output tokens must be reduced in order to run successfully.",
+        "type": "tokens", "param": null, "code": "rate_limit_exceeded",
+    } });
+    let per_day = body.to_string().replace("per min (TPM)", "per day (TPD)");
+    for text in [body.to_string(), per_day] {
+        assert!(is_overflow(429, text.as_bytes()) && !is_quota(429, text.as_bytes()), "{text}");
+    }
+    // Only what the server itself says.
+    let beside = json!({ "error": { "message": "slow down", "input": "Request too large" } }).to_string();
+    assert!(!is_overflow(429, beside.as_bytes()));
+    let reached = b"Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 4000.";
+    assert!(!is_overflow(429, reached) && !is_quota(429, reached));
+    // With nothing to shorten the task ends and says why, instead of waiting for a week.
+    let fake = FakeModel::new([Answer::json(429, &body)]);
+    let world = fake.world();
+    world.run(&[]).expect(1);
+    let comment = world.comments("fix");
+    assert!(comment.contains("Request too large for gpt-4o") && comment.contains("Requested 41210"), "{comment}");
+    assert_eq!(fake.chats().len(), 1, "not sent again as it is");
+}

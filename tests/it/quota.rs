@@ -21,7 +21,13 @@ fn headers_name_the_end_of_a_wait() {
     let cases: &[Case<'_>] = &[
         (&[], None),
         (&[("retry-after", "20")], Some(20_000)),
-        (&[("retry-after", "0")], Some(0)),
+        // Over already: no time at all, and the next best counts.
+        (&[("retry-after", "0")], None),
+        (&[("retry-after-ms", "0")], None),
+        (&[("retry-after", "Thu, 01 Jan 2026 00:00:00 GMT")], None),
+        (&[("retry-after", "Wed, 31 Dec 2025 23:00:00 GMT")], None),
+        (&[("retry-after-ms", "0"), ("retry-after", "3")], Some(3000)),
+        (&[("retry-after", "0"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1767225660")], Some(60_000)),
         (&[("retry-after", "1.5")], Some(1500)),
         (&[("retry-after", "Thu, 01 Jan 2026 00:01:00 GMT")], Some(60_000)),
         (&[("retry-after", "-5")], None),
@@ -138,13 +144,41 @@ fn prose_names_the_end_of_a_wait() {
 }
 
 #[test]
+fn points_in_time_are_those_of_the_servers_clock() {
+    // The server's clock is two hours behind ours, then an hour ahead.
+    for (date, reset, text) in [
+        ("Wed, 31 Dec 2025 22:00:00 GMT", 1_767_218_460_u64, "2025-12-31T22:01:00Z"),
+        ("Thu, 01 Jan 2026 01:00:00 GMT", 1_767_229_260, "2026-01-01T01:01:00Z"),
+    ] {
+        let counter = reset.to_string();
+        let headers: &[(&str, &str)] = &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", &counter)];
+        let anthropic: &[(&str, &str)] =
+            &[("anthropic-ratelimit-tokens-remaining", "0"), ("anthropic-ratelimit-tokens-reset", text)];
+        let minute_later = date.replace(":00:00 GMT", ":01:00 GMT");
+        for named in [headers, anthropic, &[("retry-after", &minute_later)], &[("retry-after", "60")]] {
+            let with_date: Vec<_> = named.iter().copied().chain([("date", date)]).collect();
+            assert_eq!(wait_ms(&with_date, None), Some(60_000), "{with_date:?}");
+        }
+        let openrouter = json!({ "error": { "metadata": { "headers": { "X-RateLimit-Reset": reset * 1000 } } } });
+        assert_eq!(wait_ms(&[("date", date)], Some(&openrouter.to_string())), Some(60_000));
+        assert_eq!(wait_ms(&[("date", date)], Some(&format!("Your limit resets at {text}"))), Some(60_000));
+        assert_eq!(wait_ms(&[("date", date)], Some("try again in 1m")), Some(60_000));
+    }
+    // A date that is none, and one that differs by the way the answer took.
+    for date in ["yesterday", "Wed, 31 Dec 2025 23:59:59 GMT"] {
+        let headers = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1767225660"), ("date", date)];
+        assert_eq!(wait_ms(&headers, None), Some(60_000), "{date}");
+    }
+}
+
+#[test]
 fn property_no_text_is_too_strange() {
     let pieces =
         ["try again in ", "resets at ", "9", "99999999999999999999", ".", "m", "s", " and ", "-", "あ", "T", ":"];
     let mut random = crate::support::Random::new(7);
     for _ in 0..2000 {
         let text: String = (0..random.below(9)).map(|_| pieces[random.below(pieces.len())]).collect();
-        let found = wait_ms(&[("retry-after", &text)], Some(&text));
+        let found = wait_ms(&[("retry-after", &text), ("date", "Wed, 31 Dec 2025 22:00:00 GMT")], Some(&text));
         assert!(found.is_none_or(|wait| wait <= DAY_MS), "{text:?}: {found:?}");
     }
 }
@@ -243,4 +277,26 @@ fn words_in_an_answer_without_a_reply_name_no_time() {
     world.run(&[]).expect(75);
     let due_ms: u64 = world.names("spool/deferred")[0].split_once('.').unwrap().0.parse().unwrap();
     assert!(due_ms - before_ms < 3_600_000, "the usual back-off: {}", due_ms - before_ms);
+}
+
+#[test]
+fn a_retry_after_that_is_over_backs_off_like_none() {
+    for header in ["0", "Sat, 01 Jan 2000 00:00:00 GMT"] {
+        let busy = || Answer::json(503, &json!({ "error": "busy" })).header("retry-after", header);
+        let (fake, world) = refusing(busy());
+        fake.then([busy(), busy()]);
+        let before_ms = coding_agent::sys::clock::now_ms();
+        world.run(&[]).expect(75);
+        assert_eq!(fake.chats().len(), 3, "three tries");
+        let log = world.read("logs/agent.log");
+        let waits: Vec<u64> = log
+            .lines()
+            .filter_map(|line| line.split_once("trying again in ")?.1.split_once(" ms")?.0.parse().ok())
+            .collect();
+        assert!(waits.len() == 2 && waits[0] >= 1000 && waits[1] >= 2000, "{header}: {waits:?}");
+        let due_ms: u64 = world.names("spool/deferred")[0].split_once('.').unwrap().0.parse().unwrap();
+        assert!(due_ms >= before_ms + 300_000, "{header}: parked for {}", due_ms - before_ms);
+        let parking = std::fs::read_to_string(world.context("running").join("parking.json")).unwrap();
+        assert!(parking.contains("\"count\":1"), "a failure like any other: {parking}");
+    }
 }

@@ -30,9 +30,9 @@ pub fn look(setup: &Setup, window_tokens: Option<u64>, tell: &mut dyn FnMut(Find
         };
         // Without one that is not required the task goes on.
         tell(if entry.required {
-            Finding::bad(called, trouble.why, remedy)
+            Finding::bad(called, trouble.explained, remedy)
         } else {
-            Finding::warning(called, trouble.why, remedy)
+            Finding::warning(called, trouble.explained, remedy)
         });
     }
     if let Some(warning) = mcp::budget_warning(&sizes, window_tokens) {

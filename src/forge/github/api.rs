@@ -5,7 +5,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::super::lists::{self, Page, Reduced};
-use super::super::rest::{LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, next_link, path_of, patiently};
+use super::super::rest::{
+    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, next_link, path_of, patiently, retry_after_ms,
+};
 use super::wire::ErrorBody;
 use crate::budget::{Account, RateLimit};
 use crate::config::Secret;
@@ -13,7 +15,7 @@ use crate::error::{Context, Error, Kind, Result};
 use crate::sys::clock;
 use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
 
-/// The wait GitHub asks for at a secondary limit that names none ("Best practices for using the REST API").
+/// The wait GitHub asks for at a secondary limit that names none, or one that is over ("Best practices for using the REST API").
 const SECONDARY_WAIT_MS: u64 = 60_000;
 
 /// The REST API with our token.
@@ -173,7 +175,8 @@ impl Api {
     fn judge(&self, method: &str, url: &str, answer: Answer) -> Result<Answer> {
         let resource = answer.response.header("x-ratelimit-resource").unwrap_or("core");
         if let Some(limit) = rate_limit(&answer) {
-            self.account.note_limit(resource, limit);
+            let until_ms = by_our_clock(limit.reset_ms, |name| answer.header(name), clock::now_ms());
+            self.account.note_limit(resource, limit, until_ms);
         }
         if let Some(until_ms) = limited_until(&answer) {
             let sentence = format!("GitHub's rate limit is used up until {}", clock::rfc3339(until_ms));
@@ -211,22 +214,28 @@ fn rate_limit(answer: &Answer) -> Option<RateLimit> {
     })
 }
 
-/// Until when a limit holds, in milliseconds since the epoch (docs: "Rate limits for the REST API").
+/// Until when a limit holds, in milliseconds since the epoch by our clock (docs: "Rate limits for the REST API").
 fn limited_until(answer: &Answer) -> Option<u64> {
-    if !matches!(answer.status, 403 | 429) {
+    let header = |name: &str| answer.header(name);
+    let is_used_up = number(answer, "x-ratelimit-remaining") == Some(0);
+    let is_limited = match answer.status {
+        429 => true,
+        403 => {
+            is_used_up
+                || header("retry-after").is_some()
+                || answer.error.says("secondary rate limit")
+                || answer.error.says("abuse detection")
+        }
+        _ => false,
+    };
+    if !is_limited {
         return None;
     }
     let now_ms = clock::now_ms();
-    let until_ms = if let Some(seconds) = number(answer, "retry-after") {
-        now_ms.saturating_add(seconds.saturating_mul(1000))
-    } else if number(answer, "x-ratelimit-remaining") == Some(0) {
-        let reset_ms = number(answer, "x-ratelimit-reset").map_or(0, |seconds| seconds.saturating_mul(1000));
-        reset_ms.max(now_ms + 1000)
-    } else if answer.status == 429 || answer.error.says("secondary rate limit") || answer.error.says("abuse detection")
-    {
-        now_ms + SECONDARY_WAIT_MS
-    } else {
-        return None;
+    let reset_ms = || {
+        let seconds = number(answer, "x-ratelimit-reset").filter(|_| is_used_up)?;
+        Some(by_our_clock(seconds.saturating_mul(1000), header, now_ms)).filter(|until_ms| *until_ms > now_ms)
     };
+    let until_ms = retry_after_ms(header, now_ms).or_else(reset_ms).unwrap_or(now_ms + SECONDARY_WAIT_MS);
     Some(until_ms.min(now_ms + LONGEST_WAIT_MS))
 }

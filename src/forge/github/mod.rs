@@ -93,15 +93,20 @@ fn place(key: &TaskKey) -> Result<Place<'_>> {
     }
 }
 
-/// The login of the token; `None` where GitHub does not say it.
-fn whose_token(api: &Api) -> Result<Option<String>> {
+/// The login of the token; `None` where GitHub does not say it. `is_named`: a name is configured.
+fn whose_token(api: &Api, is_named: bool) -> Result<Option<String>> {
     const FACT: &str = "login";
-    if let Some(told) = api.account().fact(FACT, IDENTITY_GOOD_FOR_MS) {
+    let known: Option<Option<String>> = api.account().fact(FACT, IDENTITY_GOOD_FOR_MS);
+    // "Nobody may ask" ends the pass of whoever has no name: it is asked again, or a mended token would not help.
+    if let Some(told) = known.filter(|told| told.is_some() || is_named) {
         return Ok(told);
     }
     let answer = api.get("/user")?;
     let told = if answer.is_good() { Some(answer.json::<User>()?.login) } else { None };
-    api.account().keep_fact(FACT, &told);
+    // Tokens of Apps get 403 for as long as they live; any other refusal may be gone at the next start.
+    if told.is_some() || (is_named && answer.status == 403) {
+        api.account().keep_fact(FACT, &told);
+    }
     Ok(told)
 }
 
@@ -113,7 +118,7 @@ impl Github {
     /// cannot be reached.
     pub fn connect(settings: GithubSettings, client: HttpClient, account: Account) -> Result<Self> {
         let api = Api::new(client, settings.api_url.clone(), &settings.token, account);
-        let told = whose_token(&api)?;
+        let told = whose_token(&api, settings.bot_name.is_some())?;
         let bot_login = match (told, &settings.bot_name) {
             (Some(told), Some(wanted)) if !told.eq_ignore_ascii_case(wanted) => {
                 return Err(Error::host(format!("the token belongs to `{told}`, but github.bot_name is `{wanted}`"))

@@ -6,7 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::lists::{self, PAGE_ITEMS, Page, Reduced};
-use super::super::rest::{LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, next_link, path_of, patiently};
+use super::super::rest::{
+    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, next_link, path_of, patiently, retry_after_ms,
+};
 use super::wire::ErrorBody;
 use crate::budget::{Account, RateLimit};
 use crate::config::Secret;
@@ -14,7 +16,7 @@ use crate::error::{Context, Error, Kind, Result};
 use crate::sys::clock;
 use crate::sys::http::{HttpClient, HttpRequest, HttpResponse};
 
-/// The wait after a 429 that names none; GitLab counts requests per minute (docs: "User and IP rate limits").
+/// The wait after a 429 that names none, or one that is over; GitLab counts requests per minute (docs: "User and IP rate limits").
 const LIMIT_WAIT_MS: u64 = 60_000;
 
 /// The REST API with our token.
@@ -194,7 +196,8 @@ impl Api {
         };
         let answer = Answer { status: response.status, error, response };
         if let Some(limit) = rate_limit(&answer) {
-            self.account.note_limit("requests", limit);
+            let until_ms = by_our_clock(limit.reset_ms, |name| answer.header(name), clock::now_ms());
+            self.account.note_limit("requests", limit, until_ms);
         }
         if answer.status == 429 {
             let until_ms = limited_until(&answer);
@@ -239,10 +242,14 @@ fn rate_limit(answer: &Answer) -> Option<RateLimit> {
     })
 }
 
-/// Until when a limit holds, in milliseconds since the epoch (docs: "Rate limits", response headers).
+/// Until when a limit holds, in milliseconds since the epoch by our clock (docs: "Rate limits", response headers).
 fn limited_until(answer: &Answer) -> u64 {
     let now_ms = clock::now_ms();
-    let wait = number(answer, "retry-after").map(|seconds| now_ms.saturating_add(seconds.saturating_mul(1000)));
-    let reset = || number(answer, "ratelimit-reset").map(|seconds| seconds.saturating_mul(1000).max(now_ms + 1000));
-    wait.or_else(reset).unwrap_or(now_ms + LIMIT_WAIT_MS).min(now_ms + LONGEST_WAIT_MS)
+    let header = |name: &str| answer.header(name);
+    let reset_ms = || {
+        let seconds = number(answer, "ratelimit-reset")?;
+        Some(by_our_clock(seconds.saturating_mul(1000), header, now_ms)).filter(|until_ms| *until_ms > now_ms)
+    };
+    let until_ms = retry_after_ms(header, now_ms).or_else(reset_ms).unwrap_or(now_ms + LIMIT_WAIT_MS);
+    until_ms.min(now_ms + LONGEST_WAIT_MS)
 }

@@ -87,9 +87,13 @@ impl OpenAi {
         }
         if failure::is_overflow(status, &response.body) {
             let model = &profile.model;
-            return Error::task(format!("the conversation no longer fits the window of the model `{model}`{words}"))
-                .too_large()
-                .hint("set context_length of the provider to what the model really has");
+            return match status {
+                429 => Error::task(format!("one request is more than `{base_url}` takes for `{model}`{words}"))
+                    .hint("set context_length of the provider to less than that, or ask for a higher limit"),
+                _ => Error::task(format!("the conversation no longer fits the window of the model `{model}`{words}"))
+                    .hint("set context_length of the provider to what the model really has"),
+            }
+            .too_large();
         }
         let is_unknown_model = words.contains("model_not_found") || code(&response.body) == "model_not_found";
         match status {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::http_refusal::{Meaning, Refusal, answers};
 use super::sse::{Event, EventReader};
-use super::transport::{Lost, Transport};
+use super::transport::{End, Lost, Transport};
 use crate::config::Secret;
 use crate::error::{Error, Kind};
 use crate::sys::http::{HttpClient, HttpRequest, HttpSettings, HttpStream, origin};
@@ -63,7 +63,8 @@ impl Http {
         // Each message brings a deadline of its own.
         let settings = HttpSettings { ca_file, timeout: None };
         let client = HttpClient::new(settings, url.starts_with("https:"))
-            .map_err(|error| Lost::Ended { how: error.sentence().to_owned() })?;
+            .and_then(HttpClient::ended_by_signals)
+            .map_err(|error| Lost::Ended(End::of(&error)))?;
         Ok(Self {
             client,
             url: url.to_owned(),
@@ -108,13 +109,20 @@ impl Http {
         match refusal.meaning(request_id) {
             Meaning::Answer(error) => self.arrived.push_back(Ok(error)),
             Meaning::Lost(lost) => {
-                if lost == Lost::SessionExpired {
-                    self.forget();
+                if lost != Lost::SessionExpired {
+                    return Err(lost);
                 }
-                return Err(lost);
+                self.forget();
+                // Only the request that was refused itself has surely done nothing, and may be sent again.
+                return Err(if request_id.is_some() { lost } else { self.broke_off(", and the session is gone") });
             }
         }
         Ok(())
+    }
+
+    fn broke_off(&self, why: &str) -> Lost {
+        let how = format!("the answer of `{}` broke off{why}", origin(&self.url));
+        Lost::Ended(End { may_pass: true, ..End::lasting(how) })
     }
 
     fn forget(&mut self) {
@@ -197,10 +205,11 @@ impl Http {
             }
             Err(error) => {
                 awaited.stream = None;
-                if Instant::now() >= deadline {
-                    return Err(Lost::TimedOut);
+                match lost(&error, deadline) {
+                    // It is taken up again with the next look.
+                    Lost::Ended(_) => {}
+                    lost => return Err(lost),
                 }
-                log::debug!("{error:#}");
             }
         }
         for event in events {
@@ -222,16 +231,15 @@ impl Http {
 
     /// Asks for the rest of a stream that ended before the answer came.
     fn resume(&mut self, deadline: Instant) -> Result<(), Lost> {
-        let server = origin(&self.url).to_owned();
-        let broke_off = |why: &str| Lost::Ended { how: format!("the answer of `{server}` broke off{why}") };
         let Some(awaited) = &mut self.awaited else { return Ok(()) };
         let Some(last_event_id) = awaited.events.last_id().map(str::to_owned) else {
             self.awaited = None;
-            return Err(broke_off(", and it cannot be taken up again"));
+            return Err(self.broke_off(", and it cannot be taken up again"));
         };
         if awaited.fruitless_tries == MOST_FRUITLESS_TRIES {
             self.awaited = None;
-            return Err(broke_off(&format!(", and nothing came in {MOST_FRUITLESS_TRIES} tries to take it up again")));
+            let why = format!(", and nothing came in {MOST_FRUITLESS_TRIES} tries to take it up again");
+            return Err(self.broke_off(&why));
         }
         let wait = awaited.next_wait();
         if wait >= deadline.saturating_duration_since(Instant::now()) {
@@ -243,8 +251,8 @@ impl Http {
         }
         let answer = match self.request("GET", "text/event-stream", None, Some(&last_event_id), deadline) {
             // Perhaps it is being started again.
-            Err(Lost::Ended { how }) => {
-                log::debug!("{how}");
+            Err(Lost::Ended(end)) => {
+                log::debug!("{end}");
                 return Ok(());
             }
             answered => answered?,
@@ -264,7 +272,7 @@ impl Http {
             }
             status => {
                 self.awaited = None;
-                Err(broke_off(&format!(", and it does not let us take it up again ({status})")))
+                Err(self.broke_off(&format!(", and it does not let us take it up again ({status})")))
             }
         }
     }
@@ -297,6 +305,9 @@ impl Awaited {
 
 impl Transport for Http {
     fn send(&mut self, message: &Value, deadline: Instant) -> Result<(), Lost> {
+        if signal::termination_requested() {
+            return Err(Lost::Interrupted);
+        }
         let method = message.get("method").and_then(Value::as_str);
         let request_id = message.get("id").filter(|_| method.is_some());
         if request_id.is_some() {
@@ -317,7 +328,7 @@ impl Transport for Http {
             && let Some(id) = answer.header(SESSION_ID)
         {
             if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(Lost::Ended { how: format!("the session id of `{}` is none", origin(&self.url)) });
+                return Err(Lost::Ended(End::lasting(format!("the session id of `{}` is none", origin(&self.url)))));
             }
             self.session_id = Some(id.to_owned());
         }
@@ -397,5 +408,11 @@ fn whole(mut answer: HttpStream, most_bytes: usize) -> Result<(Vec<u8>, bool), E
 
 fn lost(error: &Error, deadline: Instant) -> Lost {
     log::debug!("{error:#}");
-    if Instant::now() >= deadline { Lost::TimedOut } else { Lost::Ended { how: error.sentence().to_owned() } }
+    if signal::termination_requested() {
+        Lost::Interrupted
+    } else if Instant::now() >= deadline {
+        Lost::TimedOut
+    } else {
+        Lost::Ended(End::of(error))
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::transport::Lost;
+use super::transport::{End, Lost};
 use crate::text::{head, parse_json, server_words};
 
 /// Longest part of a session id that is shown: who has the whole of it can take the session over.
@@ -38,24 +38,22 @@ impl Refusal<'_> {
     pub fn meaning(&self, request_id: Option<&Value>) -> Meaning {
         let Self { server, status, body, session_id, is_begun } = *self;
         let words = server_words(body);
-        let ended = |how: String| Lost::Ended { how };
+        let said = words.trim_start_matches(": ");
+        let may_pass = matches!(status, 429 | 500..);
+        let ended = |how: String| Lost::Ended(End { how, said: said.to_owned(), may_pass });
         let about_session = words.to_ascii_lowercase().contains("session");
         let lost = match (status, session_id) {
             (404, Some(_)) => Lost::SessionExpired,
-            (401, _) => {
-                ended(format!("`{server}` wants other credentials (401){words}; mcp_servers[].headers sends them"))
-            }
+            (401, _) => ended(format!("`{server}` wants other credentials (401); mcp_servers[].headers sends them")),
             (403, None) if !is_begun => {
-                ended(format!("`{server}` does not let us in (403){words}; look at mcp_servers[].headers"))
+                ended(format!("`{server}` does not let us in (403); look at mcp_servers[].headers"))
             }
-            (404, None) => ended(format!("`{server}` has no MCP server at that path (404){words}")),
-            (405, None) => {
-                ended(format!("`{server}` does not speak MCP over streamable HTTP at that path (405){words}"))
-            }
+            (404, None) => ended(format!("`{server}` has no MCP server at that path (404)")),
+            (405, None) => ended(format!("`{server}` does not speak MCP over streamable HTTP at that path (405)")),
             (300..400, _) => ended(format!("`{server}` answers with a redirect that leads nowhere ({status})")),
-            (502..=504, _) => ended(format!("`{server}` is not there at the moment ({status}){words}")),
+            (502..=504, _) => ended(format!("`{server}` is not there at the moment ({status})")),
             (400 | 403, Some(id)) if about_session => {
-                ended(format!("`{server}` does not take the session {} ({status}){words}", shown(id)))
+                ended(format!("`{server}` does not take the session {} ({status})", shown(id)))
             }
             _ => {
                 if let Some(error) = request_id.and_then(|id| answer_in(body, id)) {
@@ -64,7 +62,7 @@ impl Refusal<'_> {
                 match session_id {
                     Some(id) => Lost::Refused(format!("{status} in session {}{words}", shown(id))),
                     None if is_begun => Lost::Refused(format!("{status}{words}")),
-                    None => ended(format!("`{server}` refuses the handshake ({status}){words}")),
+                    None => ended(format!("`{server}` refuses the handshake ({status})")),
                 }
             }
         };

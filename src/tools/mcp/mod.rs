@@ -20,4 +20,4 @@ pub use schema::repaired as repaired_schema;
 pub use server::{McpServer, Open, ServerSettings};
 pub use session::{Failure, Session};
 pub use stdio::Stdio;
-pub use transport::{Lost, Transport};
+pub use transport::{End, Lost, Transport};

@@ -9,6 +9,7 @@ use super::transport::{Lost, Transport};
 use super::{offer, result};
 use crate::chat::Arguments;
 use crate::ports::{ToolResult, ToolServer, ToolSpec, Trouble};
+use crate::sys::signal;
 use crate::text::{Redactor, head, printable_line};
 
 /// A longer reason is cut.
@@ -46,7 +47,7 @@ pub struct McpServer {
 enum State {
     Running(Session),
     /// Why it does not run.
-    Down(String),
+    Down(Trouble),
 }
 
 impl McpServer {
@@ -68,10 +69,10 @@ impl McpServer {
     }
 
     /// Its session, begun anew where it died before.
-    fn session(&mut self) -> Result<&mut Session, String> {
-        if let State::Down(why) = &self.state {
+    fn session(&mut self) -> Result<&mut Session, Trouble> {
+        if let State::Down(trouble) = &self.state {
             if !std::mem::take(&mut self.may_restart) {
-                return Err(why.clone());
+                return Err(trouble.clone());
             }
             log::info!("MCP server `{}` is started again", self.settings.name);
             let deadline = Instant::now() + self.settings.start_timeout;
@@ -82,7 +83,7 @@ impl McpServer {
         }
         match &mut self.state {
             State::Running(session) => Ok(session),
-            State::Down(why) => Err(why.clone()),
+            State::Down(trouble) => Err(trouble.clone()),
         }
     }
 
@@ -98,19 +99,20 @@ impl McpServer {
             Failure::Lost(Lost::Interrupted) => {
                 format!("`{tool}` was no longer waited for: the agent was asked to stop. {MAY_HAVE_WORKED}")
             }
-            Failure::Lost(Lost::Ended { how }) => {
-                log::warn!("MCP server `{name}` is gone: {how}");
+            Failure::Lost(Lost::Ended(ref end)) => {
+                log::warn!("MCP server `{name}` is gone: {end}");
                 let next = if self.may_restart {
                     "It is started again for the next call."
                 } else {
                     "It was started again once already, so its tools cannot be used any more."
                 };
-                let how = one_line(&how);
+                let trouble = trouble(&self.settings, end.to_string(), &failure);
                 let text = format!(
-                    "The MCP server `{name}` is gone: {how}. The call was not repeated: it may have taken effect. {next}"
+                    "The MCP server `{name}` is gone: {}. The call was not repeated: it may have taken effect. {next}",
+                    trouble.why
                 );
                 // Drops the session, which clears away what the server left.
-                self.state = State::Down(how);
+                self.state = State::Down(trouble);
                 text
             }
             other => format!("`{tool}` has no result: {other}."),
@@ -131,47 +133,67 @@ impl ToolServer for McpServer {
         let timeout = self.settings.timeout;
         let answer = match self.session() {
             Ok(session) => session.call(tool, arguments, Instant::now() + timeout),
-            Err(why) => {
-                let name = &self.settings.name;
+            Err(trouble) => {
+                let (name, why) = (&self.settings.name, trouble.why);
                 return ToolResult::error(format!(
                     "The MCP server `{name}` is not available: {why}. Its tools cannot be used; go on without them."
                 ));
             }
         };
         match answer {
-            Ok(answer) => result::read(&answer),
+            Ok(answer) => {
+                // Two mishaps hours apart are not a server that cannot live.
+                self.may_restart = true;
+                result::read(&answer)
+            }
             Err(failure) => self.failed(tool, failure),
         }
     }
 
     fn trouble(&self) -> Option<Trouble> {
         match &self.state {
-            State::Down(why) if !self.may_restart => {
-                Some(Trouble { why: why.clone(), is_fatal: self.settings.is_required })
-            }
+            State::Down(trouble) if !self.may_restart => Some(trouble.clone()),
             _ => None,
         }
     }
 }
 
 fn begin(settings: &ServerSettings, open: &mut Open, deadline: Instant) -> Result<Session, Failure> {
+    if signal::termination_requested() {
+        return Err(Lost::Interrupted.into());
+    }
     Session::start(&settings.name, open()?, &settings.tree, deadline)
 }
 
-fn not_started(settings: &ServerSettings, failure: &Failure) -> String {
-    let why = match failure {
-        Failure::Lost(Lost::TimedOut) => {
-            format!("it did not get ready within {} s", settings.start_timeout.as_secs())
-        }
-        failure => failure.to_string(),
-    };
+fn not_started(settings: &ServerSettings, failure: &Failure) -> Trouble {
     // That we have to end is no fault of the server.
     let level = match failure {
         Failure::Lost(Lost::Interrupted) => log::Level::Info,
         _ => log::Level::Warn,
     };
-    log::log!(level, "MCP server `{}` did not start: {why}", settings.name);
-    one_line(&why)
+    let explained = match failure {
+        Failure::Lost(Lost::TimedOut) => not_ready(settings),
+        failure => failure.to_string(),
+    };
+    log::log!(level, "MCP server `{}` did not start: {explained}", settings.name);
+    trouble(settings, explained, failure)
+}
+
+fn trouble(settings: &ServerSettings, explained: String, failure: &Failure) -> Trouble {
+    let why = match failure {
+        Failure::Lost(Lost::TimedOut) => not_ready(settings),
+        failure => failure.public(),
+    };
+    Trouble {
+        why: one_line(&why),
+        explained: one_line(&explained),
+        may_pass: failure.may_pass(),
+        is_fatal: settings.is_required,
+    }
+}
+
+fn not_ready(settings: &ServerSettings) -> String {
+    format!("it did not get ready within {} s", settings.start_timeout.as_secs())
 }
 
 /// A reason as it is told further: part of a sentence.

@@ -34,6 +34,27 @@ pub enum Failure {
     Unusable(String),
 }
 
+impl Failure {
+    /// The reason without words of the server's own, which people outside must not get to see.
+    pub fn public(&self) -> String {
+        match self {
+            Self::Lost(Lost::Ended(end)) => end.how.clone(),
+            Self::Lost(Lost::Refused(_)) => "it refused a message, or gave no answer to it".to_owned(),
+            Self::Error(_) => "it answered with an error".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether the same may work later without anybody mending anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Lost(Lost::Ended(end)) => end.may_pass,
+            Self::Lost(lost) => matches!(lost, Lost::TimedOut | Lost::Interrupted),
+            _ => false,
+        }
+    }
+}
+
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

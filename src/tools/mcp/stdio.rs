@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::chatter::Chatter;
-use super::transport::{Lost, Transport};
+use super::transport::{End, Lost, Transport};
 use crate::sys::companion::{Companion, NoLine};
 use crate::sys::process::{Ending, Program};
 use crate::text::parse_json;
@@ -36,8 +36,10 @@ impl Stdio {
         let stderr = Rc::new(RefCell::new(Chatter::new(name, "stderr")));
         let heard = stderr.clone();
         let on_said = move |line: &str| heard.borrow_mut().hear(line);
-        let companion = Companion::start(program, LARGEST_MESSAGE_BYTES, on_said)
-            .map_err(|error| Lost::Ended { how: format!("{error:#}") })?;
+        let companion = Companion::start(program, LARGEST_MESSAGE_BYTES, on_said).map_err(|error| {
+            log::info!("{error:#}");
+            Lost::Ended(End::of(&error))
+        })?;
         Ok(Self { companion, noise: Chatter::new(name, "stdout"), stderr, batch: VecDeque::new() })
     }
 
@@ -46,24 +48,27 @@ impl Stdio {
             NoLine::TimedOut => Lost::TimedOut,
             NoLine::Interrupted => Lost::Interrupted,
             NoLine::TooLong => Lost::TooLarge { limit_bytes: LARGEST_MESSAGE_BYTES },
-            NoLine::Ended(ending) => Lost::Ended { how: self.how(ending) },
+            NoLine::Ended(ending) => Lost::Ended(self.end(ending)),
         }
     }
 
-    /// How it ended, in words, with what it said last.
-    fn how(&mut self, ending: Option<Ending>) -> String {
+    /// How it ended, and what it said last.
+    fn end(&mut self, ending: Option<Ending>) -> End {
         // Its last lines, which nobody has asked for: often the reason.
         while let Ok(line) = self.companion.read_line(Instant::now()) {
             self.noise.hear(&String::from_utf8_lossy(&line));
         }
         let how = match ending {
+            Some(Ending::Code(126)) => "it ended with exit code 126: its program cannot be run".to_owned(),
+            Some(Ending::Code(127)) => "it ended with exit code 127: a program was not found".to_owned(),
             Some(Ending::Code(code)) => format!("it ended with exit code {code}"),
             Some(Ending::Signal(signal)) => format!("it was killed by signal {signal}"),
             _ => "it closed its output".to_owned(),
         };
         let stderr = self.stderr.borrow().last_words();
-        let words = if stderr.is_empty() { self.noise.last_words() } else { stderr };
-        if words.is_empty() { format!("{how} and said nothing") } else { format!("{how}; it said: {words}") }
+        let said = if stderr.is_empty() { self.noise.last_words() } else { stderr };
+        // A missing key, a wrong path: what ends a program is seldom over by itself.
+        End { said, ..End::lasting(how) }
     }
 }
 

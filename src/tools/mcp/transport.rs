@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::error::{Error, Kind};
+
 /// A line to one server. The session has one request of its own open at a time; in between it answers
 /// requests of the server.
 pub trait Transport {
@@ -46,15 +48,42 @@ pub enum Lost {
         limit_bytes: usize,
     },
     /// The server is gone, or was never there.
-    Ended {
-        /// How, for people and the model: an exit code and what the server said last, or what HTTP said.
-        how: String,
-    },
-    /// The server knows our session no longer (404 to a session id, case C41). The transport has
-    /// forgotten it too: a new `initialize` begins another one.
+    Ended(End),
+    /// The server would not take this request since it knows our session no longer (404 to a session id,
+    /// case C41). The transport has forgotten it too: a new `initialize` begins another one.
     SessionExpired,
     /// The server would not take this message, with its reason; the session lives.
     Refused(String),
+}
+
+/// How a line ended. Shown, it is for the log and the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// How, for people outside and the model: nothing in it is the server's own words.
+    pub how: String,
+    /// What the server said last, or what it said with its refusal; empty = nothing.
+    pub said: String,
+    /// It may be over without anybody mending anything.
+    pub may_pass: bool,
+}
+
+impl End {
+    /// One that somebody has to mend, and without words of the server.
+    pub fn lasting(how: impl Into<String>) -> Self {
+        Self { how: how.into(), said: String::new(), may_pass: false }
+    }
+
+    /// As the error of a request says it.
+    pub fn of(error: &Error) -> Self {
+        Self { may_pass: error.kind() == Kind::Later, ..Self::lasting(error.sentence()) }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.how)?;
+        if self.said.is_empty() { Ok(()) } else { write!(f, "; it said: {}", self.said) }
+    }
 }
 
 impl fmt::Display for Lost {
@@ -65,7 +94,7 @@ impl fmt::Display for Lost {
             Self::TooLarge { limit_bytes } => {
                 write!(f, "its answer is too large: more than {} MiB in one message", limit_bytes >> 20)
             }
-            Self::Ended { how } => f.write_str(how),
+            Self::Ended(end) => end.fmt(f),
             Self::SessionExpired => f.write_str("it knows our session no longer"),
             Self::Refused(why) => write!(f, "it refused the message: {why}"),
         }

@@ -106,6 +106,11 @@ impl StrictMcp {
         self.state.lock().unwrap().refusal = Some(answer);
     }
 
+    /// `initialize` begins sessions again.
+    pub fn accept_introductions(&self) {
+        self.state.lock().unwrap().refusal = None;
+    }
+
     pub fn port(&self) -> u16 {
         self.server.address.port()
     }
