@@ -24,8 +24,8 @@ const LOCK: &str = "budget.lock";
 /// A list is read whole again after this, whatever its entity tag says: a proxy or a server that answers
 /// "unchanged" for too long must not hide work.
 const LIST_GOOD_FOR_MS: u64 = 3_600_000;
-/// Below this many requests, and below a fiftieth of the limit, no new work is looked for.
-const RESERVE: u64 = 50;
+/// Why nothing new is looked for.
+pub const FEW_ARE_LEFT: &str = "few requests are left, and work begun needs them";
 
 /// The budget of one start: as the file had it, with what was learned since.
 #[derive(Debug)]
@@ -161,11 +161,14 @@ pub struct KnownWait {
     pub until_ms: u64,
     /// The server's reason, as we told it then.
     pub reason: String,
+    /// It may be asked for what is queued.
+    pub is_for_new_work: bool,
 }
 
 impl fmt::Display for KnownWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no request to `{}`", self.server)?;
+        let what = if self.is_for_new_work { "nothing new is looked for at" } else { "no request to" };
+        write!(f, "{what} `{}`", self.server)?;
         if let Some(model) = &self.model {
             write!(f, " for `{model}`")?;
         }
@@ -178,8 +181,11 @@ pub fn known_waits(dir: &Path) -> Vec<KnownWait> {
     let now_ms = clock::now_ms();
     let accounts = read(dir).unwrap_or_default().accounts;
     let waits = accounts.into_values().filter_map(|record| {
-        let (until_ms, reason) = record.wait(now_ms)?;
-        Some(KnownWait { server: record.server, model: record.model, until_ms, reason })
+        let (until_ms, reason, is_for_new_work) = match record.wait(now_ms) {
+            Some((until_ms, reason)) => (until_ms, reason, false),
+            None => (record.reserve_until_ms(now_ms)?, FEW_ARE_LEFT.to_owned(), true),
+        };
+        Some(KnownWait { server: record.server, model: record.model, until_ms, reason, is_for_new_work })
     });
     waits.collect()
 }
@@ -201,17 +207,19 @@ impl Account {
     pub fn wait(&self) -> Option<KnownWait> {
         self.look(|slot| {
             let (until_ms, reason) = slot.record.wait(clock::now_ms())?;
-            Some(KnownWait { server: slot.server.clone(), model: slot.model.clone(), until_ms, reason })
+            Some(KnownWait {
+                server: slot.server.clone(),
+                model: slot.model.clone(),
+                until_ms,
+                reason,
+                is_for_new_work: false,
+            })
         })
     }
 
     /// Until when no new work should be looked for, because what is left is needed for work begun.
     pub fn reserve_until_ms(&self) -> Option<u64> {
-        let now_ms = clock::now_ms();
-        self.look(|slot| {
-            let low = slot.record.limits.values().filter(|kept| kept.limit.is_below(RESERVE) && kept.holds(now_ms));
-            low.map(|kept| kept.until_ms).max()
-        })
+        self.look(|slot| slot.record.reserve_until_ms(clock::now_ms()))
     }
 
     /// What the server says is left of the limit for `resource`, and its end by our clock.

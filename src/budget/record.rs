@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::error::{Context, Error, Kind, Result};
 
+/// Below this many requests, and below a fiftieth of the limit, no new work is looked for.
+const RESERVE: u64 = 50;
 const VERSION: u32 = 1;
 /// Servers that name a later time are asked again after this all the same; a later time in the file comes
 /// from a clock that was wrong.
@@ -201,6 +203,12 @@ impl Record {
         });
         let empty = empty.map(|(_, kept)| (kept.until_ms, "the rate limit is used up".to_owned()));
         asked.chain(empty).max_by_key(|(until_ms, _)| *until_ms)
+    }
+
+    /// Until when the last requests are kept for work begun.
+    pub fn reserve_until_ms(&self, now_ms: u64) -> Option<u64> {
+        let low = self.limits.values().filter(|kept| kept.limit.is_below(RESERVE) && kept.holds(now_ms));
+        low.map(|kept| kept.until_ms).max()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::setup::Setup;
+use crate::budget::FEW_ARE_LEFT;
 use crate::config::QueueBackend;
 use crate::error::{Exit, Kind, Result};
 use crate::handler::{is_wanted, prepare};
@@ -49,7 +50,7 @@ impl Pass<'_> {
         }
         if let Some(until_ms) = self.setup.forge_account().and_then(|account| account.reserve_until_ms()) {
             let until = clock::rfc3339(until_ms);
-            log::info!("nothing new is looked for before {until}: few requests are left, and work begun needs them");
+            log::info!("nothing new is looked for before {until}: {FEW_ARE_LEFT}");
             self.exit = self.exit.worse(Exit::Parked);
             return Ok(());
         }

@@ -126,7 +126,7 @@ const NO_TOOLS: &[&str] = &[
 /// Whether a refusal says that no tools are taken. Asked only where tools were sent and no reply has come
 /// yet: later words may be about something else.
 pub fn is_without_tools(status: u16, body: &[u8]) -> bool {
-    matches!(status, 400 | 404 | 405 | 422 | 500 | 501) && says(&String::from_utf8_lossy(body), NO_TOOLS)
+    matches!(status, 400 | 404 | 405 | 422 | 500 | 501) && says(&server_sentence(body), NO_TOOLS)
 }
 
 /// Whether a refusal says that the conversation does not fit the model's window (case C13), or what the server

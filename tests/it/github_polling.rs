@@ -178,7 +178,11 @@ fn the_last_requests_are_left_for_work_begun() {
     assert_eq!(asked(&job), []);
     assert_eq!(job.labels(), ["coding agent done"]);
     assert_eq!(job.fake.labels(REPO, second), ["coding agent"], "not looked for");
-    assert!(job.world.read("logs/agent.log").contains("few requests are left, and work begun needs them"));
+    let why = "few requests are left, and work begun needs them";
+    assert!(job.world.read("logs/agent.log").contains(why));
+    let status = job.world.run(&["status"]).expect(0).stdout;
+    let line = format!("Limit: nothing new is looked for at `{}` before ", job.fake.api_url());
+    assert!(status.lines().any(|found| found.starts_with(&line) && found.ends_with(why)), "{status}");
 }
 
 #[test]
