@@ -161,7 +161,7 @@ fn named_file_must_exist() {
     let error = Config::read(None, &env).unwrap_err();
     assert_eq!(
         format!("{error:#}"),
-        "cannot read config `/nonexistent/other.yaml`: no such file\nhint: CONFIG_FILE names it"
+        "cannot read config `/nonexistent/other.yaml`: no such file\nhint: CONFIG_FILE names it; name an existing file there"
     );
 }
 
