@@ -354,8 +354,9 @@ fn every_ending_ends_the_servers() {
 #[test]
 fn a_killed_agent_leaves_servers_that_the_next_run_ends() {
     let fake = one_tool(json!([{}]));
-    let leaver =
-        "  - {mcp_server_name: leaver, command: [sh, -c, \"setsid sleep 600 > /dev/null 2>&1 & exit 1\"]}\n".to_owned();
+    // It ends only when what it leaves is out of its group.
+    let script = "setsid sh -c 'echo > up; exec sleep 600' > /dev/null 2>&1 & until test -e up; do :; done; exit 1";
+    let leaver = format!("  - {{mcp_server_name: leaver, command: [sh, -c, \"{script}\"]}}\n");
     let world = world(&works(json!({})).finishes("Done."), &[fake.entry("docs", ""), leaver]);
     world.run_to_crash(&[], "loop.tool_ran");
     let uuid = world.names("contexts/running").remove(0);
