@@ -51,18 +51,10 @@ const OVERFLOW: &[&str] = &[
 /// 30000, Requested 31538. The input or output tokens must be reduced`).
 const OVER_A_MINUTE: &[&str] = &["request too large"];
 
-/// Ways of saying that nothing more is paid for, as opposed to "not so fast". Source: OpenAI's guide
+/// Ways of saying that nothing more is given, as opposed to "not so fast". Source: OpenAI's guide
 /// "Error codes" (platform.openai.com/docs/guides/error-codes), and what compatible servers say.
 const QUOTA: &[&str] = &[
-    "insufficient_quota",
     "exceeded your current quota",
-    "billing_hard_limit",
-    "billing hard limit",
-    "insufficient balance",
-    "insufficient credits",
-    "insufficient_credits",
-    "out of credits",
-    "credit balance is too low",
     "daily limit",
     "per day",
     "per-day",
@@ -71,7 +63,7 @@ const QUOTA: &[&str] = &[
     "exceeded your quota",
 ];
 
-/// Of these, what a person has to pay for: no time that the server names ends it.
+/// The same where a person has to pay for more: no time that the server names ends it.
 const MONEY: &[&str] = &[
     "insufficient_quota",
     "billing_hard_limit",
@@ -154,7 +146,7 @@ pub fn is_quota(status: u16, body: &[u8]) -> bool {
         || QUOTA_SENTENCES.iter().any(|beginning| sentence.starts_with(beginning));
     match status {
         402 => true,
-        429 => !is_overflow(status, body) && (is_plain || says(&sentence, QUOTA)),
+        429 => !is_overflow(status, body) && (is_plain || says(&sentence, QUOTA) || says(&sentence, MONEY)),
         200 | 400 | 403 => is_plain,
         _ => false,
     }
@@ -175,17 +167,17 @@ fn has_code(body: &[u8], words: &[&str]) -> bool {
 
 /// A passing fault, with its end where the server names one.
 pub fn passing(response: &HttpResponse, sentence: String) -> Error {
-    let error = Error::later(sentence);
-    match quota::end_ms(|name| response.header(name), Some(&response.body), clock::now_ms()) {
-        Some(until_ms) => error.until(until_ms),
-        None => error,
-    }
+    later(response, Some(&response.body), sentence)
 }
 
 /// An answer that is none: a passing fault too, but its body may hold a model's words, which name no time.
 pub fn no_answer(response: &HttpResponse, sentence: String) -> Error {
+    later(response, None, sentence)
+}
+
+fn later(response: &HttpResponse, body: Option<&[u8]>, sentence: String) -> Error {
     let error = Error::later(sentence);
-    match quota::end_ms(|name| response.header(name), None, clock::now_ms()) {
+    match quota::end_ms(|name| response.header(name), body, clock::now_ms()) {
         Some(until_ms) => error.until(until_ms),
         None => error,
     }
