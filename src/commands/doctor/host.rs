@@ -121,11 +121,12 @@ pub fn queue(config: &Config) -> Option<Finding> {
         return None;
     }
     let dir = &config.queue.dir;
-    let held = |state: State| file::names(&dir.join(state.directory()));
-    if State::ALL.into_iter().any(|state| held(state).is_err()) {
+    let listed: Result<Vec<_>> =
+        State::ALL.into_iter().map(|state| Ok((state, file::names(&dir.join(state.directory()))?.len()))).collect();
+    let Ok(listed) = listed else {
         return Some(Finding::skipped("queue", "the spool directory cannot be read"));
-    }
-    let count = |state: State| held(state).map_or(0, |names| names.len());
+    };
+    let count = |wanted: State| listed.iter().find(|(state, _)| *state == wanted).map_or(0, |(_, count)| *count);
     let states = [(State::Queue, "wait"), (State::Running, "are in work"), (State::Deferred, "are put off")];
     let mut parts: Vec<String> = states.map(|(state, what)| format!("{} {what}", count(state))).into();
     let at_it = |name: &str| match lock::holder(&dir.join(name))? {
