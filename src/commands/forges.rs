@@ -5,7 +5,7 @@ use super::setup::Setup;
 use crate::budget::Account;
 use crate::config::{Secret, TaskSource};
 use crate::error::{Error, Result};
-use crate::forge::{Github, GithubSettings, Gitlab, GitlabSettings, Local};
+use crate::forge::{ForgeSettings, Github, Gitlab, Local};
 use crate::ports::Forge;
 
 /// What our own account is called on the local forge.
@@ -40,7 +40,7 @@ impl Setup {
                 })?;
                 let client = http_client(&self.config, &github.api_url, self.forge_timeout_seconds)?;
                 let account = self.account(&github.api_url, &token);
-                let settings = GithubSettings {
+                let settings = ForgeSettings {
                     api_url: github.api_url,
                     token,
                     bot_name: github.bot_name,
@@ -58,7 +58,7 @@ impl Setup {
                 })?;
                 let client = http_client(&self.config, &gitlab.api_url, self.forge_timeout_seconds)?;
                 let account = self.account(&gitlab.api_url, &token);
-                let settings = GitlabSettings {
+                let settings = ForgeSettings {
                     api_url: gitlab.api_url,
                     token,
                     bot_name: gitlab.bot_name,

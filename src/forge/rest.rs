@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::budget::RateLimit;
 use crate::error::{Error, Kind, Result};
 use crate::ports::{COMMENT_MARK, Finding};
 use crate::sys::http::origin;
@@ -16,7 +17,7 @@ pub const MOST_BODY_BYTES: u64 = 64 << 20;
 /// Pages of one list; with 100 items each nobody has more.
 pub const MOST_PAGES: usize = 1000;
 /// A server that names a later time is asked again after this all the same.
-pub const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
+const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
 /// How long the answer to "who am I" holds; a refused token ends it.
 pub const IDENTITY_GOOD_FOR_MS: u64 = 24 * 3_600_000;
 /// A longer wait ends the pass instead.
@@ -89,9 +90,35 @@ pub fn by_our_clock<'a>(at_ms: u64, header: impl Fn(&str) -> Option<&'a str>, no
     at_ms.saturating_sub(clock::server_now_ms(header("date"), now_ms)).saturating_add(now_ms)
 }
 
+/// What is left of a limit, by the headers `limit`, `remaining` and `reset`, whatever stands before these words.
+pub fn limit_left<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<RateLimit> {
+    let number = |what: &str| header(what)?.trim().parse::<u64>().ok();
+    Some(RateLimit {
+        limit: number("limit").unwrap_or(0),
+        remaining: number("remaining")?,
+        reset_ms: number("reset")?.saturating_mul(1000),
+    })
+}
+
+/// When a server that refuses for a limit may be asked again, by our clock: after `Retry-After`, else at the reset
+/// it names (in seconds), else after `otherwise_ms`; at most a day from now.
+pub fn limit_end_ms<'a>(
+    header: impl Fn(&str) -> Option<&'a str>,
+    reset_seconds: Option<u64>,
+    otherwise_ms: u64,
+) -> u64 {
+    let now_ms = clock::now_ms();
+    let reset_ms = || {
+        let at_ms = reset_seconds?.saturating_mul(1000);
+        Some(by_our_clock(at_ms, &header, now_ms)).filter(|until_ms| *until_ms > now_ms)
+    };
+    let until_ms = retry_after_ms(&header, now_ms).or_else(reset_ms).unwrap_or(now_ms + otherwise_ms);
+    until_ms.min(now_ms + LONGEST_WAIT_MS)
+}
+
 /// The end that `Retry-After` names, by our clock: seconds, or a date (RFC 9110, section 10.2.3). `None` where it
 /// is over already, which says nothing.
-pub fn retry_after_ms<'a>(header: impl Fn(&str) -> Option<&'a str>, now_ms: u64) -> Option<u64> {
+fn retry_after_ms<'a>(header: impl Fn(&str) -> Option<&'a str>, now_ms: u64) -> Option<u64> {
     let text = header("retry-after")?.trim();
     let seconds = text.parse::<u64>().ok().map(|seconds| now_ms.saturating_add(seconds.saturating_mul(1000)));
     let date = || Some(by_our_clock(clock::parse_http_date(text)?, &header, now_ms));
@@ -139,8 +166,6 @@ pub fn path_of(url: &str) -> &str {
     path.split('?').next().unwrap_or(path)
 }
 
-/// What to do about a passing fault.
-pub const LATER: &str = "try again later";
 /// Repositories that are looked at one by one when the surroundings are examined.
 pub const MOST_EXAMINED: usize = 30;
 /// A token that expires within this time is worth a word.

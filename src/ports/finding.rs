@@ -42,6 +42,9 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// What to do about a passing fault.
+    pub const LATER: &str = "try again later";
+
     /// All is well.
     pub fn good(name: impl Into<String>, finding: impl Into<String>) -> Self {
         Self { name: name.into(), state: FindingState::Good, finding: finding.into(), remedy: None }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::error::Kind;
-use coding_agent::forge::{Github, GithubSettings};
+use coding_agent::forge::{ForgeSettings, Github};
 use coding_agent::ports::{Forge, ItemState};
 use coding_agent::sys::http::{HttpClient, HttpSettings};
 use coding_agent::task::{Labels, TaskKey};
@@ -50,7 +50,7 @@ fn playing(recording: &str) -> (HttpServer, Arc<Mutex<Vec<String>>>) {
 }
 
 fn adapter(server: &HttpServer, repository: &str, query: &str) -> Github {
-    let settings = GithubSettings {
+    let settings = ForgeSettings {
         api_url: format!("http://{}", server.address),
         token: Secret::new("ghp_recorded"),
         bot_name: None,

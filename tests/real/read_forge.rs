@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use coding_agent::budget::Account;
 use coding_agent::config::Secret;
 use coding_agent::error::{Error, Result};
-use coding_agent::forge::{Github, GithubSettings, Gitlab, GitlabSettings};
+use coding_agent::forge::{ForgeSettings, Github, Gitlab};
 use coding_agent::ports::{Forge, NewPullRequest};
 use coding_agent::sys::http::{HttpClient, HttpSettings};
 use coding_agent::task::{Labels, TaskKey};
@@ -44,11 +44,10 @@ fn connect(kind: &str, url: &str, asked: &Value) -> Result<Box<dyn Forge>> {
     let names = asked["repositories"].as_array().map(Vec::as_slice).unwrap_or_default();
     let repositories = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let query = text(asked, "query");
+    let settings = ForgeSettings { api_url, token, bot_name, labels, repositories, assignee, query };
     Ok(if kind == "github" {
-        let settings = GithubSettings { api_url, token, bot_name, labels, repositories, assignee, query };
         Box::new(Github::connect(settings, client, account)?)
     } else {
-        let settings = GitlabSettings { api_url, token, bot_name, labels, repositories, assignee, query };
         Box::new(Gitlab::connect(settings, client, account)?)
     })
 }

@@ -17,7 +17,6 @@ use crate::text::counted;
 const MOST_SKEW_MS: u64 = 60_000;
 /// Items named in one line.
 const MOST_NAMED: usize = 10;
-const LATER: &str = "try again later";
 const ITEMS: &str = "items that wait";
 const IN_WORK: &str = "items in work";
 
@@ -34,7 +33,7 @@ pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) -> Option<String> {
                 if !has_token(&setup.config)
                     && let Err(error) = setup.forge()
                 {
-                    tell(Finding::of(format!("account at {name}"), FindingState::Bad, &error, LATER));
+                    tell(Finding::of(format!("account at {name}"), FindingState::Bad, &error, Finding::LATER));
                 }
                 skip(tell, &format!("{name} cannot be reached"));
                 return None;
@@ -45,7 +44,7 @@ pub fn look(setup: &Setup, tell: &mut dyn FnMut(Finding)) -> Option<String> {
         Ok(forge) => forge,
         Err(error) => {
             let what = if is_local { "issue files".to_owned() } else { format!("account at {name}") };
-            tell(Finding::of(what, FindingState::Bad, &error, LATER));
+            tell(Finding::of(what, FindingState::Bad, &error, Finding::LATER));
             skip(tell, "tasks cannot be asked for");
             return None;
         }
@@ -108,9 +107,9 @@ fn reach(config: &Config, name: &str, api_url: &str) -> Result<Vec<Finding>, Fin
 fn waiting(forge: &dyn Forge, setup: &Setup) -> Finding {
     let bot = &setup.labels().bot;
     match forge.candidates() {
-        Err(error) => Finding::of(ITEMS, FindingState::Bad, &error, LATER),
+        Err(error) => Finding::of(ITEMS, FindingState::Bad, &error, Finding::LATER),
         Ok(Candidates { keys, faults }) => match faults.first() {
-            Some(fault) => Finding::of(ITEMS, FindingState::Bad, fault, LATER),
+            Some(fault) => Finding::of(ITEMS, FindingState::Bad, fault, Finding::LATER),
             None => {
                 let ask = if keys.len() == 1 { "asks" } else { "ask" };
                 Finding::good(
@@ -135,7 +134,7 @@ fn in_work(forge: &dyn Forge, setup: &Setup) -> Finding {
     };
     let keys = match looked {
         Ok(keys) => keys,
-        Err(error) => return Finding::of(IN_WORK, FindingState::Warning, &error, LATER),
+        Err(error) => return Finding::of(IN_WORK, FindingState::Warning, &error, Finding::LATER),
     };
     let count = keys.len() as u64;
     let lost: Vec<String> = keys.iter().filter(|key| !known.contains(&key.hash16())).map(TaskKey::canonical).collect();

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 
 use super::super::lists::{self, Page, Reduced};
 use super::super::rest::{
-    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, may_be_json, next_link, not_the_api, path_of, patiently,
-    retry_after_ms,
+    MOST_BODY_BYTES, TRIES, by_our_clock, limit_end_ms, limit_left, may_be_json, next_link, not_the_api, path_of,
+    patiently,
 };
 use super::wire::ErrorBody;
 use crate::budget::{Account, RateLimit};
@@ -220,11 +220,7 @@ fn number(answer: &Answer, header: &str) -> Option<u64> {
 
 /// What is left of a limit (docs: "Rate limits for the REST API").
 fn rate_limit(answer: &Answer) -> Option<RateLimit> {
-    Some(RateLimit {
-        limit: number(answer, "x-ratelimit-limit").unwrap_or(0),
-        remaining: number(answer, "x-ratelimit-remaining")?,
-        reset_ms: number(answer, "x-ratelimit-reset")?.saturating_mul(1000),
-    })
+    limit_left(|what| answer.header(&format!("x-ratelimit-{what}")))
 }
 
 /// Until when a limit holds, in milliseconds since the epoch by our clock (docs: "Rate limits for the REST API").
@@ -244,11 +240,6 @@ fn limited_until(answer: &Answer) -> Option<u64> {
     if !is_limited {
         return None;
     }
-    let now_ms = clock::now_ms();
-    let reset_ms = || {
-        let seconds = number(answer, "x-ratelimit-reset").filter(|_| is_used_up)?;
-        Some(by_our_clock(seconds.saturating_mul(1000), header, now_ms)).filter(|until_ms| *until_ms > now_ms)
-    };
-    let until_ms = retry_after_ms(header, now_ms).or_else(reset_ms).unwrap_or(now_ms + SECONDARY_WAIT_MS);
-    Some(until_ms.min(now_ms + LONGEST_WAIT_MS))
+    let reset_seconds = number(answer, "x-ratelimit-reset").filter(|_| is_used_up);
+    Some(limit_end_ms(header, reset_seconds, SECONDARY_WAIT_MS))
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::lists::Reduced;
-use super::GithubSettings;
+use super::super::settings::ForgeSettings;
 use super::api::Api;
 use super::wire::{Issue, Repository, SearchPage, item_key};
 use crate::error::{Error, Kind, Result};
@@ -43,7 +43,7 @@ impl Found {
 
 /// Open issues and pull requests with the bot label. Collected whole before anything is done about them: labels that
 /// change while pages are read would shift the rest.
-pub fn candidates(api: &Api, settings: &GithubSettings) -> Result<Candidates> {
+pub fn candidates(api: &Api, settings: &ForgeSettings) -> Result<Candidates> {
     let mut found = Candidates::default();
     for repository in repositories(api, settings)? {
         let issues = if settings.query.trim().is_empty() {
@@ -70,7 +70,7 @@ fn keep(found: &mut Candidates, issue: Found) {
 }
 
 /// The names to look at: as configured, where `owner/*` and an empty list mean what the token may push to.
-pub fn repositories(api: &Api, settings: &GithubSettings) -> Result<Vec<String>> {
+pub fn repositories(api: &Api, settings: &ForgeSettings) -> Result<Vec<String>> {
     let owners: Vec<&str> = settings.repositories.iter().filter_map(|name| name.strip_suffix("/*")).collect();
     let mut names: Vec<String> = settings.repositories.iter().filter(|name| !name.ends_with("/*")).cloned().collect();
     if owners.is_empty() && !names.is_empty() {
@@ -104,7 +104,7 @@ fn reduced(issues: &[Issue], is_complete: bool) -> Reduced<Found> {
 
 /// GitHub lists pull requests among the issues (docs: "List repository issues"), also where issues
 /// are switched off.
-fn listed(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<Found>> {
+fn listed(api: &Api, settings: &ForgeSettings, repository: &str) -> Result<Vec<Found>> {
     let path: Vec<String> = repository.split('/').map(percent_encoded).collect();
     let mut query =
         format!("labels={}&state=open&sort=updated&direction=asc&per_page=100", percent_encoded(&settings.labels.bot));
@@ -118,7 +118,7 @@ fn listed(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<
 
 /// One search per repository and kind: GitHub reads several `repo:` terms as "in all of them at once",
 /// and wants one kind named.
-fn searched(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Vec<Found>> {
+fn searched(api: &Api, settings: &ForgeSettings, repository: &str) -> Result<Vec<Found>> {
     let mut issues = Vec::new();
     for kind in ["issue", "pr"] {
         issues.extend(searched_kind(api, settings, repository, kind)?);
@@ -126,7 +126,7 @@ fn searched(api: &Api, settings: &GithubSettings, repository: &str) -> Result<Ve
     Ok(issues)
 }
 
-fn searched_kind(api: &Api, settings: &GithubSettings, repository: &str, kind: &str) -> Result<Vec<Found>> {
+fn searched_kind(api: &Api, settings: &ForgeSettings, repository: &str, kind: &str) -> Result<Vec<Found>> {
     let label = settings.labels.bot.replace('\\', "\\\\").replace('"', "\\\"");
     let mut terms = vec![format!("repo:{repository}"), format!("label:\"{label}\"")];
     terms.extend(["state:open".to_owned(), format!("type:{kind}")]);

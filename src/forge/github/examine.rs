@@ -1,27 +1,18 @@
 //! Whether the token and the repositories are fit for work. Reads only.
 
-use super::super::rest::{LATER, MOST_EXAMINED, expiry, left_out, rate_limit};
+use super::super::rest::{MOST_EXAMINED, expiry, left_out, rate_limit};
 use super::api::Answer;
 use super::wire::Repository;
-use super::{Github, GithubSettings, candidates};
+use super::{Github, candidates};
 use crate::error::Result;
 use crate::ports::{Finding, FindingState};
 use crate::sys::clock;
-use crate::task::Labels;
 use crate::text::percent_encoded;
 
 const TOKEN: &str = "GitHub token";
 const LIMIT: &str = "GitHub rate limit";
 /// Where the variable with the token is named.
 const NEW_TOKEN: &str = "make a new one and put it into GITHUB_PERSONAL_ACCESS_TOKEN";
-
-impl GithubSettings {
-    /// The same for items that somebody works on, whatever else is asked of those that wait.
-    pub(super) fn for_items_in_work(&self) -> Self {
-        let labels = Labels { bot: self.labels.processing.clone(), ..self.labels.clone() };
-        Self { labels, assignee: None, query: String::new(), ..self.clone() }
-    }
-}
 
 impl Github {
     pub(super) fn findings(&self) -> Vec<Finding> {
@@ -32,10 +23,10 @@ impl Github {
                 found.push(self.token(&answer));
                 found.extend(rate_limit(LIMIT, |what| answer.header(&format!("x-ratelimit-{what}"))));
             }
-            Err(error) => found.push(Finding::of(TOKEN, FindingState::Bad, &error, LATER)),
+            Err(error) => found.push(Finding::of(TOKEN, FindingState::Bad, &error, Finding::LATER)),
         }
         match candidates::repositories(&self.api, &self.settings) {
-            Err(error) => found.push(Finding::of("repositories", FindingState::Bad, &error, LATER)),
+            Err(error) => found.push(Finding::of("repositories", FindingState::Bad, &error, Finding::LATER)),
             Ok(names) if names.is_empty() => found.push(Finding::bad(
                 "repositories",
                 format!("`{}` may push to none", self.bot_login),

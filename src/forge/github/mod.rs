@@ -14,14 +14,14 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::rest::{IDENTITY_GOOD_FOR_MS, marker, write_once};
+use super::settings::ForgeSettings;
 use crate::budget::Account;
-use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::ports::{
     Candidates, Comment, Credential, Finding, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
 };
 use crate::sys::http::HttpClient;
-use crate::task::{Labels, TaskKey};
+use crate::task::TaskKey;
 use crate::text::percent_encoded;
 
 use api::Api;
@@ -32,29 +32,10 @@ const BODY_LIMIT_CHARS: usize = 65_536;
 /// Associations that say "may write" where the permission cannot be asked (decisions of the design).
 const WRITING_ASSOCIATIONS: [&str; 3] = ["OWNER", "MEMBER", "COLLABORATOR"];
 
-/// What is configured.
-#[derive(Debug, Clone)]
-pub struct GithubSettings {
-    /// Root of the REST API, no slash at the end.
-    pub api_url: String,
-    /// The token.
-    pub token: Secret,
-    /// Login to act as; `None` = ask the API.
-    pub bot_name: Option<String>,
-    /// The six labels.
-    pub labels: Labels,
-    /// `owner/repo` and `owner/*`; empty = all the token sees.
-    pub repositories: Vec<String>,
-    /// Only items assigned to this login.
-    pub assignee: Option<String>,
-    /// Further terms of a search.
-    pub query: String,
-}
-
 /// The adapter.
 pub struct Github {
     api: Api,
-    settings: GithubSettings,
+    settings: ForgeSettings,
     bot_login: String,
     /// Who may write, asked once per run.
     writers: RefCell<HashMap<(String, String), bool>>,
@@ -116,7 +97,7 @@ impl Github {
     /// # Errors
     /// `Kind::Host` when the token is refused or is somebody else's; `Kind::Later` when GitHub
     /// cannot be reached.
-    pub fn connect(settings: GithubSettings, client: HttpClient, account: Account) -> Result<Self> {
+    pub fn connect(settings: ForgeSettings, client: HttpClient, account: Account) -> Result<Self> {
         let api = Api::new(client, settings.api_url.clone(), &settings.token, account);
         let told = whose_token(&api, settings.bot_name.is_some())?;
         let bot_login = match (told, &settings.bot_name) {

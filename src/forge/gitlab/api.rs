@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::lists::{self, PAGE_ITEMS, Page, Reduced};
 use super::super::rest::{
-    LONGEST_WAIT_MS, MOST_BODY_BYTES, TRIES, by_our_clock, may_be_json, next_link, not_the_api, path_of, patiently,
-    retry_after_ms,
+    MOST_BODY_BYTES, TRIES, by_our_clock, limit_end_ms, limit_left, may_be_json, next_link, not_the_api, path_of,
+    patiently,
 };
 use super::wire::ErrorBody;
 use crate::budget::{Account, RateLimit};
@@ -246,27 +246,13 @@ fn judge(method: &str, url: &str, answer: Answer) -> Result<Answer> {
     }
 }
 
-fn number(answer: &Answer, header: &str) -> Option<u64> {
-    answer.response.header(header)?.trim().parse().ok()
-}
-
 /// What is left of a limit (docs: "Rate limits", response headers).
 fn rate_limit(answer: &Answer) -> Option<RateLimit> {
-    Some(RateLimit {
-        limit: number(answer, "ratelimit-limit").unwrap_or(0),
-        remaining: number(answer, "ratelimit-remaining")?,
-        reset_ms: number(answer, "ratelimit-reset")?.saturating_mul(1000),
-    })
+    limit_left(|what| answer.header(&format!("ratelimit-{what}")))
 }
 
 /// Until when a limit holds, in milliseconds since the epoch by our clock (docs: "Rate limits", response headers).
 fn limited_until(answer: &Answer) -> u64 {
-    let now_ms = clock::now_ms();
-    let header = |name: &str| answer.header(name);
-    let reset_ms = || {
-        let seconds = number(answer, "ratelimit-reset")?;
-        Some(by_our_clock(seconds.saturating_mul(1000), header, now_ms)).filter(|until_ms| *until_ms > now_ms)
-    };
-    let until_ms = retry_after_ms(header, now_ms).or_else(reset_ms).unwrap_or(now_ms + LIMIT_WAIT_MS);
-    until_ms.min(now_ms + LONGEST_WAIT_MS)
+    let reset_seconds = answer.header("ratelimit-reset").and_then(|seconds| seconds.trim().parse().ok());
+    limit_end_ms(|name| answer.header(name), reset_seconds, LIMIT_WAIT_MS)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::GitlabSettings;
+use super::super::settings::ForgeSettings;
 use super::api::Api;
 use super::wire::{DEVELOPER, Issuable, Project};
 use crate::error::{Error, Kind, Result};
@@ -41,7 +41,7 @@ enum At {
 /// does not change it reliably, and clocks differ (case C35). A list that is empty costs one request, and so
 /// would any question for changes. Collected whole before anything is done about them: labels that change while
 /// pages are read would shift the rest.
-pub fn candidates(api: &Api, settings: &GitlabSettings) -> Result<Candidates> {
+pub fn candidates(api: &Api, settings: &ForgeSettings) -> Result<Candidates> {
     let mut search = Search { api, settings, ours: OurProjects::new(), found: Candidates::default() };
     if settings.repositories.is_empty() {
         search.ours = our_projects(api)?;
@@ -79,7 +79,7 @@ pub fn our_projects(api: &Api) -> Result<OurProjects> {
 
 struct Search<'a> {
     api: &'a Api,
-    settings: &'a GitlabSettings,
+    settings: &'a ForgeSettings,
     /// Whose items count.
     ours: OurProjects,
     found: Candidates,

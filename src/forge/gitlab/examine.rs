@@ -1,13 +1,12 @@
 //! Whether the token and the projects are fit for work. Reads only.
 
-use super::super::rest::{LATER, MOST_EXAMINED, expiry, left_out, rate_limit};
+use super::super::rest::{MOST_EXAMINED, expiry, left_out, rate_limit};
+use super::Gitlab;
 use super::candidates::{our_projects, plain_path};
 use super::wire::{Project, Token};
-use super::{Gitlab, GitlabSettings};
 use crate::error::{Error, Result};
 use crate::ports::{Finding, FindingState};
 use crate::sys::clock;
-use crate::task::Labels;
 use crate::text::percent_encoded;
 
 const TOKEN: &str = "GitLab token";
@@ -15,17 +14,10 @@ const LIMIT: &str = "GitLab rate limit";
 const HERE: &str = "mend that there, or take it out of gitlab.repositories";
 const NEW_TOKEN: &str = "make a new one with the scope `api` and put it into GITLAB_PERSONAL_ACCESS_TOKEN";
 
-impl GitlabSettings {
-    /// The same for items that somebody works on, whatever else is asked of those that wait.
-    pub(super) fn for_items_in_work(&self) -> Self {
-        let labels = Labels { bot: self.labels.processing.clone(), ..self.labels.clone() };
-        Self { labels, assignee: None, query: String::new(), ..self.clone() }
-    }
-}
-
 impl Gitlab {
     pub(super) fn findings(&self) -> Vec<Finding> {
-        let mut found = self.token().unwrap_or_else(|error| vec![Finding::of(TOKEN, FindingState::Bad, &error, LATER)]);
+        let mut found =
+            self.token().unwrap_or_else(|error| vec![Finding::of(TOKEN, FindingState::Bad, &error, Finding::LATER)]);
         let mut names: Vec<Result<String>> = Vec::new();
         let configured = &self.settings.repositories;
         if configured.is_empty() {
@@ -47,7 +39,7 @@ impl Gitlab {
         for name in names.into_iter().take(MOST_EXAMINED) {
             match name {
                 Ok(path) => found.extend(self.place_findings(&path)),
-                Err(error) => found.push(Finding::of("projects", FindingState::Bad, &error, LATER)),
+                Err(error) => found.push(Finding::of("projects", FindingState::Bad, &error, Finding::LATER)),
             }
         }
         found.extend(left_out(count));
@@ -111,7 +103,7 @@ impl Gitlab {
                 return in_it
                     .flat_map(|name| match name {
                         Ok(path) => self.place_findings(&path),
-                        Err(error) => vec![Finding::of(called.clone(), FindingState::Bad, &error, LATER)],
+                        Err(error) => vec![Finding::of(called.clone(), FindingState::Bad, &error, Finding::LATER)],
                     })
                     .collect();
             }

@@ -14,15 +14,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::rest::{IDENTITY_GOOD_FOR_MS, marker, write_once};
+use super::settings::ForgeSettings;
 use crate::budget::Account;
-use crate::config::Secret;
 use crate::error::{Error, Result};
 use crate::ports::{
     Candidates, Comment, Credential, Finding, Forge, GHOST, Item, NewPullRequest, PullRequest, RepositorySource,
 };
 use crate::sys::clock;
 use crate::sys::http::HttpClient;
-use crate::task::{Labels, TaskKey};
+use crate::task::TaskKey;
 use crate::text::percent_encoded;
 
 use api::Api;
@@ -31,29 +31,10 @@ use wire::{Issuable, Member, Note, Project, User, username};
 /// GitLab's limit for the body of a note or description, in characters.
 const BODY_LIMIT_CHARS: usize = 1_000_000;
 
-/// What is configured.
-#[derive(Debug, Clone)]
-pub struct GitlabSettings {
-    /// Root of the REST API, no slash at the end.
-    pub api_url: String,
-    /// The token.
-    pub token: Secret,
-    /// Login to act as; `None` = whose token it is.
-    pub bot_name: Option<String>,
-    /// The six labels.
-    pub labels: Labels,
-    /// Paths of projects and groups, `group/*`; empty = all the account may push to.
-    pub repositories: Vec<String>,
-    /// Only items assigned to this login.
-    pub assignee: Option<String>,
-    /// Words that title or description must hold.
-    pub query: String,
-}
-
 /// The adapter.
 pub struct Gitlab {
     api: Api,
-    settings: GitlabSettings,
+    settings: ForgeSettings,
     bot_login: String,
     bot_id: u64,
     /// Who may write, asked once per run; by project and login.
@@ -121,7 +102,7 @@ impl Gitlab {
     /// # Errors
     /// `Kind::Host` when the token is refused or is somebody else's; `Kind::Later` when GitLab
     /// cannot be reached.
-    pub fn connect(settings: GitlabSettings, client: HttpClient, account: Account) -> Result<Self> {
+    pub fn connect(settings: ForgeSettings, client: HttpClient, account: Account) -> Result<Self> {
         let api = Api::new(client, settings.api_url.clone(), settings.token.clone(), account);
         let told = whose_token(&api)?;
         if let Some(wanted) = settings.bot_name.as_ref().filter(|name| !told.username.eq_ignore_ascii_case(name)) {

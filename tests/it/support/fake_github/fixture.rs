@@ -2,7 +2,7 @@
 
 use coding_agent::budget::Account;
 use coding_agent::config::Secret;
-use coding_agent::forge::{Github, GithubSettings};
+use coding_agent::forge::{ForgeSettings, Github};
 use coding_agent::ports::Forge;
 use coding_agent::sys::http::{HttpClient, HttpSettings};
 use coding_agent::task::{Labels, TaskKey};
@@ -27,7 +27,7 @@ pub fn adapter(fake: &FakeGithub, repositories: &[String]) -> Github {
 
 /// The same with what is known of the account.
 pub fn adapter_of(fake: &FakeGithub, repositories: &[String], account: Account) -> Github {
-    let settings = GithubSettings {
+    let settings = ForgeSettings {
         api_url: fake.api_url(),
         token: Secret::new(fake.token()),
         bot_name: None,

@@ -2,7 +2,7 @@
 
 use coding_agent::budget::Account;
 use coding_agent::config::Secret;
-use coding_agent::forge::{Gitlab, GitlabSettings};
+use coding_agent::forge::{ForgeSettings, Gitlab};
 use coding_agent::ports::Forge;
 use coding_agent::sys::http::{HttpClient, HttpSettings};
 use coding_agent::task::{Labels, TaskKey};
@@ -28,7 +28,7 @@ pub fn adapter(fake: &FakeGitlab, repositories: &[String]) -> Gitlab {
 
 /// The same with what is known of the account.
 pub fn adapter_of(fake: &FakeGitlab, repositories: &[String], account: Account) -> Gitlab {
-    let settings = GitlabSettings {
+    let settings = ForgeSettings {
         api_url: fake.api_url(),
         token: Secret::new(fake.token()),
         bot_name: None,
