@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::fake_github::{Fault, Gone, Issue, Lock, Permission};
 use crate::support::github_job::{BRANCH, Job, REPO, fixing, seconds_from_now};
 use crate::support::http_server::{HttpServer, Received};
-use crate::support::{Answer, Cassette, FakeModel, KEY, MODEL, World, call, eventually, git, kill_after};
+use crate::support::{Answer, Cassette, FakeModel, KEY, MODEL, World, call, git};
 
 #[test]
 fn a_labelled_issue_becomes_a_branch_a_pull_request_and_a_comment() {
@@ -460,21 +460,8 @@ fn one_wrong_repository_name_does_not_stop_the_others() {
 fn nothing_is_doubled_by_kills_at_random_instants() {
     for seed in 1..=5 {
         let job = Job::new();
-        let config = job.world.read("config.yaml").replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
-        job.world.write("config.yaml", &config);
-        let mut random = crate::support::Random::new(seed);
-        let mut span_us = 200_000u64;
-        eventually(|| {
-            let code = kill_after(job.world.spawn(&[]), random.next() % span_us);
-            span_us += span_us / 20;
-            job.world.pass_time();
-            (code == Some(0) && job.world.entries().is_empty() && job.labels() == ["coding agent done"]).then_some(())
-        });
-        eventually(|| {
-            job.world.age_temporaries();
-            job.world.run(&["--mode", "producer"]).expect(0);
-            job.world.names("spool/tmp").is_empty().then_some(())
-        });
+        job.world.kill_until(seed, || job.labels() == ["coding agent done"]);
+        job.world.clear_temporaries();
         // A killed file tool may have been interrupted; everything else must be as if nothing had happened.
         let interrupted = job.world.history().results()[0].starts_with("Interrupted");
         if !interrupted {

@@ -1,6 +1,7 @@
 //! The fault matrix: every request of the main job in turn goes wrong in every way. The end state is
 //! right, or parked and right after the next pass; nothing is doubled.
 
+use crate::support::fake_forge::faults::git_faults;
 use crate::support::fake_github::Fault;
 use crate::support::github_job::{Job, REPO, seconds_from_now};
 
@@ -104,18 +105,14 @@ fn every_request_answered_by_404() {
 
 #[test]
 fn every_kind_of_git_request_goes_wrong_once() {
-    for pattern in ["GET *info/refs*", "POST *git-upload-pack", "POST *git-receive-pack"] {
-        for fault in
-            [Fault::Status(500), Fault::Status(503), Fault::Reset, Fault::AfterEffect502, Fault::AfterEffectReset]
-        {
-            let job = Job::new();
-            let what = format!("{fault:?} at {pattern}");
-            job.fake.fail_next(pattern, fault);
-            let first = job.world.run(&[]);
-            assert_eq!(job.fake.faults_left(), 0, "{what} was met");
-            assert!(matches!(first.code, Some(0 | 75)), "{what}: {first:?}");
-            job.run_until_settled();
-            job.assert_done(&what);
-        }
+    for (pattern, fault) in git_faults() {
+        let job = Job::new();
+        let what = format!("{fault:?} at {pattern}");
+        job.fake.fail_next(pattern, fault);
+        let first = job.world.run(&[]);
+        assert_eq!(job.fake.faults_left(), 0, "{what} was met");
+        assert!(matches!(first.code, Some(0 | 75)), "{what}: {first:?}");
+        job.run_until_settled();
+        job.assert_done(&what);
     }
 }

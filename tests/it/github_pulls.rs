@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_github::{Fault, Issue, Permission};
 use crate::support::github_job::{Job, REPO, fixing};
-use crate::support::{Cassette, finish, kill_after};
+use crate::support::{Cassette, finish};
 
 const LABEL: &str = "coding agent";
 const HEAD: &str = "feature";
@@ -373,17 +373,7 @@ fn nothing_of_a_pull_request_is_doubled_wherever_the_agent_dies() {
     }
     for seed in 1..=3 {
         let (job, pull) = with_pull(&fixing(), REPO);
-        let config = job.world.read("config.yaml").replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
-        job.world.write("config.yaml", &config);
-        let mut random = crate::support::Random::new(seed);
-        let mut span_us = 200_000u64;
-        crate::support::eventually(|| {
-            let code = kill_after(job.world.spawn(&[]), random.next() % span_us);
-            span_us += span_us / 20;
-            job.world.pass_time();
-            let is_done = job.fake.labels(REPO, pull) == ["coding agent done"];
-            (code == Some(0) && job.world.entries().is_empty() && is_done).then_some(())
-        });
+        job.world.kill_until(seed, || job.fake.labels(REPO, pull) == ["coding agent done"]);
         assert_eq!(final_comments(&job, pull).len(), 1, "seed {seed}");
         assert_eq!(job.fake.pulls(REPO), [pull], "seed {seed}");
     }

@@ -1,10 +1,10 @@
 //! The fault matrix: every request of the main job in turn goes wrong in every way. The end state is
 //! right, or parked and right after the next pass; nothing is doubled.
 
+use crate::support::fake_forge::faults::git_faults;
 use crate::support::fake_gitlab::Fault;
 use crate::support::github_job::{fixing, seconds_from_now};
 use crate::support::gitlab_job::{Job, PROJECT};
-use crate::support::{Random, eventually, kill_after};
 
 /// Lets request after request fail, each in an installation of its own.
 fn each(name: &str, fault: impl Fn() -> Fault, check: impl Fn(&Job, &str)) {
@@ -98,19 +98,15 @@ fn every_request_answered_by_404() {
 
 #[test]
 fn every_kind_of_git_request_goes_wrong_once() {
-    for pattern in ["GET *info/refs*", "POST *git-upload-pack", "POST *git-receive-pack"] {
-        for fault in
-            [Fault::Status(500), Fault::Status(503), Fault::Reset, Fault::AfterEffect502, Fault::AfterEffectReset]
-        {
-            let job = Job::with(&fixing());
-            let what = format!("{fault:?} at {pattern}");
-            job.fake.fail_next(pattern, fault);
-            let first = job.world.run(&[]);
-            assert_eq!(job.fake.faults_left(), 0, "{what} was met");
-            assert!(matches!(first.code, Some(0 | 75)), "{what}: {first:?}");
-            job.run_until_settled();
-            job.assert_done(&what);
-        }
+    for (pattern, fault) in git_faults() {
+        let job = Job::with(&fixing());
+        let what = format!("{fault:?} at {pattern}");
+        job.fake.fail_next(pattern, fault);
+        let first = job.world.run(&[]);
+        assert_eq!(job.fake.faults_left(), 0, "{what} was met");
+        assert!(matches!(first.code, Some(0 | 75)), "{what}: {first:?}");
+        job.run_until_settled();
+        job.assert_done(&what);
     }
 }
 
@@ -118,20 +114,8 @@ fn every_kind_of_git_request_goes_wrong_once() {
 fn nothing_is_doubled_by_kills_at_random_instants() {
     for seed in 1..=3 {
         let job = Job::with(&fixing());
-        job.reconfigure("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
-        let mut random = Random::new(seed);
-        let mut span_us = 200_000u64;
-        eventually(|| {
-            let code = kill_after(job.world.spawn(&[]), random.next() % span_us);
-            span_us += span_us / 20;
-            job.world.pass_time();
-            (code == Some(0) && job.world.entries().is_empty() && job.labels() == ["coding agent done"]).then_some(())
-        });
-        eventually(|| {
-            job.world.age_temporaries();
-            job.world.run(&["--mode", "producer"]).expect(0);
-            job.world.names("spool/tmp").is_empty().then_some(())
-        });
+        job.world.kill_until(seed, || job.labels() == ["coding agent done"]);
+        job.world.clear_temporaries();
         // A killed file tool may have been interrupted; everything else must be as if nothing had happened.
         if !job.world.history().results()[0].starts_with("Interrupted") {
             job.assert_done(&format!("seed {seed}"));

@@ -1,6 +1,6 @@
 //! Real SIGKILLs at random instants, again and again, until the work is done.
 
-use crate::support::{Cassette, Random, World, check_strictly, eventually, kill_after};
+use crate::support::{Cassette, Random, World, check_strictly, kill_after};
 
 const COMMANDS: usize = 6;
 const SEEDS: u64 = 12;
@@ -19,8 +19,7 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
     for seed in 1..=SEEDS {
         let mut random = Random::new(seed);
         let world = World::with_task(&cassette());
-        let config = world.read("config.yaml").replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000");
-        world.write("config.yaml", &config);
+        world.allow_many_attempts();
         // About as long as a run takes, so that instants before the first turn are hit as well; it
         // grows, so that the end is reached on a busy machine too.
         let mut span_us = 150_000u64;
@@ -43,12 +42,7 @@ fn nothing_is_lost_and_nothing_doubled_by_kills_at_random_instants() {
         }
         kills += killed;
         let what = format!("seed {seed}, {killed} kills");
-        // A kill before the link leaves a temporary, which is removed when it is old.
-        eventually(|| {
-            world.age_temporaries();
-            world.run(&["--mode", "producer"]).expect(0);
-            world.names("spool/tmp").is_empty().then_some(())
-        });
+        world.clear_temporaries();
         world.assert_settled();
         assert_eq!(world.final_comments("fix"), 1, "{what}: {}", world.comments("fix"));
         assert_eq!(world.branches(), ["coding-agent/issue-fix"], "{what}");

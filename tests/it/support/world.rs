@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use super::{Cassette, History};
+use super::{Cassette, History, Random};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_coding-agent");
 
@@ -223,6 +223,38 @@ impl World {
         assert_eq!(self.names("spool/corrupt"), Vec::<String>::new(), "corrupt");
         assert_eq!(self.names("contexts/running"), Vec::<String>::new(), "contexts/running");
         assert_eq!(self.names("spool/tmp"), Vec::<String>::new(), "spool/tmp");
+    }
+
+    /// Lets attempts go on for ever, for a task that is killed again and again.
+    pub fn allow_many_attempts(&self) {
+        let config = self.read("config.yaml");
+        assert!(config.contains("max_consumers: 8"), "{config}");
+        self.write("config.yaml", &config.replace("max_consumers: 8", "max_consumers: 8, max_attempts: 1000"));
+    }
+
+    /// Kills run after run at random instants, until one ends by itself with nothing left to do and `is_done`.
+    #[track_caller]
+    pub fn kill_until(&self, seed: u64, is_done: impl Fn() -> bool) {
+        self.allow_many_attempts();
+        let mut random = Random::new(seed);
+        // About as long as a run takes; it grows, so that the end is reached on a busy machine too.
+        let mut span_us = 200_000u64;
+        eventually(|| {
+            let code = kill_after(self.spawn(&[]), random.next() % span_us);
+            span_us += span_us / 20;
+            self.pass_time();
+            (code == Some(0) && self.entries().is_empty() && is_done()).then_some(())
+        });
+    }
+
+    /// A kill before the link leaves a temporary, which is removed when it is old.
+    #[track_caller]
+    pub fn clear_temporaries(&self) {
+        eventually(|| {
+            self.age_temporaries();
+            self.run(&["--mode", "producer"]).expect(0);
+            self.names("spool/tmp").is_empty().then_some(())
+        });
     }
 }
 

@@ -23,6 +23,14 @@ pub enum Fault {
     Secondary { status: u16, retry_after: Option<u64> },
 }
 
+/// Each kind of request git makes, with each passing fault.
+pub fn git_faults() -> impl Iterator<Item = (&'static str, Fault)> {
+    ["GET *info/refs*", "POST *git-upload-pack", "POST *git-receive-pack"].into_iter().flat_map(|pattern| {
+        [Fault::Status(500), Fault::Status(503), Fault::Reset, Fault::AfterEffect502, Fault::AfterEffectReset]
+            .map(|fault| (pattern, fault))
+    })
+}
+
 /// A rule: the requests it meets and how many of them are left to meet.
 #[derive(Debug)]
 struct Rule {
